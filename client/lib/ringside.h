@@ -1,0 +1,374 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+#pragma once
+
+/*
+ * libringside: CPU profiles for people without root.
+ *
+ *   RingsideSession    samples, delivered record by record as they happen
+ *   RingsideRecorder   writes what a session delivers to a recording (symbols included)
+ *   RingsideRecording  reads a recording
+ *   RingsideProfile    aggregates a recording: functions, call trees, totals
+ *   ringside_export_*  writes a recording or a profile for other tools
+ *   ringside_list_*    what this machine can sample, and what it lacks
+ *
+ * Conventions. Functions that can fail return 0 or a positive number on success and a negative
+ * number on failure: -errno, or one of the negative RINGSIDE_E_* values. What is behind a failure is
+ * told in a RingsideError, whose text names what is wrong and whose hint is the next step; both are
+ * plain UTF-8 without control characters. `ret_` parameters are set on success only. `x_free(NULL)`
+ * is allowed and returns NULL. The library never logs, never exits, keeps no global state and starts
+ * no thread but a recorder's writer. Objects belong to one thread at a time.
+ *
+ * Times are nanoseconds of CLOCK_BOOTTIME unless said otherwise. Pids are those of the caller's pid
+ * namespace. Strings that come from processes and files (names of commands, symbols, paths) may hold
+ * any byte but 0: use ringside_escape() before they reach a terminal.
+ */
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <sys/types.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+#define RINGSIDE_PUBLIC __attribute__((visibility("default")))
+
+typedef struct RingsideSession RingsideSession;
+typedef struct RingsideRecorder RingsideRecorder;
+typedef struct RingsideRecording RingsideRecording;
+typedef struct RingsideProfile RingsideProfile;
+
+/* ---- errors ---- */
+
+/* Beyond any errno, so that both fit one int. */
+enum {
+        RINGSIDE_E_NO_BUS = -5001,      /* no system bus to ask on */
+        RINGSIDE_E_NO_HELPER = -5002,   /* the bus cannot start org.ringside.Helper1, or no ringside-helper */
+        RINGSIDE_E_DENIED = -5003,      /* polkit said no, or nobody could answer its question */
+        RINGSIDE_E_BUDGET = -5004,      /* the request is over a budget; the text says which and what fits */
+        RINGSIDE_E_NO_EVENT = -5005,    /* no such event, or this machine cannot count it */
+        RINGSIDE_E_KERNEL = -5006,      /* the kernel cannot do it: the text says what it lacks */
+        RINGSIDE_E_TARGET = -5007,      /* the process is gone, or not the caller's to see */
+        RINGSIDE_E_PROTOCOL = -5008,    /* the helper speaks another version, or nonsense */
+        RINGSIDE_E_ENDED = -5009,       /* the session is over; the text says why */
+        RINGSIDE_E_RECORDING = -5010,   /* not a recording, a newer format, or a damaged one */
+        RINGSIDE_E_INVALID = -5011,     /* an argument out of range; the text names it */
+};
+
+typedef struct RingsideError {
+        int code;        /* as returned: -errno or RINGSIDE_E_*, 0: none */
+        char text[512];  /* what is wrong */
+        char hint[512];  /* what to do, may be empty; several lines are separated by \n */
+} RingsideError;
+
+/* ---- sessions ---- */
+
+enum RingsideHelper {
+        RINGSIDE_HELPER_AUTO = 0,   /* the bus; for root (or with CAP_BPF and CAP_PERFMON) direct where there is none */
+        RINGSIDE_HELPER_BUS = 1,    /* org.ringside.Helper1 on the system bus, polkit decides */
+        RINGSIDE_HELPER_DIRECT = 2, /* start ringside-helper --direct with the caller's own rights */
+};
+
+enum RingsideRecordType {
+        RINGSIDE_SAMPLE = 1,
+        RINGSIDE_STACK = 3,
+        RINGSIDE_PROCESS = 4,
+};
+
+enum RingsideProcessKind {
+        RINGSIDE_PROCESS_SEEN = 1, /* sampled for the first time, was there before the session */
+        RINGSIDE_PROCESS_FORK = 2, /* tid == pid: a new process, child of ppid; else a new thread of pid */
+        RINGSIDE_PROCESS_EXEC = 3, /* runs a new program */
+        RINGSIDE_PROCESS_COMM = 4, /* thread tid has a new name */
+        RINGSIDE_PROCESS_EXIT = 5, /* the last thread has exited */
+        RINGSIDE_PROCESS_GONE = 6, /* became something the caller may not see */
+};
+
+/* How the walk over a user stack ended. */
+enum RingsideWalkEnd {
+        RINGSIDE_WALK_NONE = 0,       /* no user stack */
+        RINGSIDE_WALK_COMPLETE = 1,   /* reached its start */
+        RINGSIDE_WALK_DEPTH = 2,      /* had more frames than a record holds */
+        RINGSIDE_WALK_BAD_FP = 3,     /* frame pointers that lead nowhere: built without them */
+        RINGSIDE_WALK_UNREADABLE = 4, /* stack memory that was not resident or not mapped */
+        RINGSIDE_WALK_BAD_RETURN = 5, /* a return address outside user space */
+        RINGSIDE_WALK_COMPAT = 6,     /* a 32-bit task: only the leaf is known */
+        RINGSIDE_WALK_END_MAX
+};
+
+/* "Somewhere in the kernel": the leaf of kernel-mode samples without kernel frames. */
+#define RINGSIDE_FRAME_KERNEL 0xffff000000000000ULL
+#define RINGSIDE_FRAME_IS_KERNEL(frame) (((uint64_t) (frame)) >> 63)
+
+/* One record; the pointers in it are valid until the callback returns. */
+typedef struct RingsideRecord {
+        enum RingsideRecordType type;
+        uint64_t time; /* samples, processes */
+        uint32_t pid;
+        uint32_t tid;
+        uint16_t cpu;
+        union {
+                struct {
+                        uint32_t event;  /* index into the session's events */
+                        uint64_t weight; /* units of the event; 0: one period */
+                        bool kernel_mode;
+                        enum RingsideWalkEnd walk_end;
+                        uint64_t leaf;  /* an address of pid's, a kernel frame, or 0 */
+                        uint64_t stack; /* id of the callers, 0: none */
+                } sample;
+                struct {
+                        uint64_t id;
+                        const uint64_t *frames; /* innermost first: n_kernel kernel frames, then user frames */
+                        uint32_t n_kernel;
+                        uint32_t n_frames; /* both kinds together, at most 255 */
+                } stack;
+                struct {
+                        enum RingsideProcessKind kind;
+                        uint32_t ppid;  /* 0: hidden or unknown */
+                        uint64_t start; /* when the process started */
+                        char comm[17];  /* name of thread tid, any bytes, ends with 0 */
+                } process;
+        };
+} RingsideRecord;
+
+/* Returns 0, or a negative number that ends the dispatch and is returned from it. */
+typedef int (*RingsideRecordFunc)(const RingsideRecord *record, void *userdata);
+
+typedef struct RingsideEvent {
+        char name[32];       /* "cpu-clock", "cpu-cycles" */
+        char unit[16];       /* "ns", "cycles" */
+        bool by_period;
+        uint64_t value;      /* in force: Hz, or units of the event */
+} RingsideEvent;
+
+/* Sums over all CPUs. taken == emitted + lost once the session is stopped. */
+typedef struct RingsideStatistics {
+        uint64_t taken;     /* samples the kernel took of what the caller may see */
+        uint64_t emitted;   /* of these: written to the ring */
+        uint64_t lost;      /* of these: the ring was full */
+        uint64_t stacks;
+        uint64_t stacks_lost;
+        uint64_t processes;
+        uint64_t processes_lost;
+        uint64_t unknown;   /* records the reader did not understand and skipped */
+        uint64_t malformed; /* records that were not well-formed and were dropped */
+        uint64_t ring_peak; /* bytes */
+        uint64_t ring_size; /* bytes */
+        uint64_t expected;  /* samples the counted events should have given, 0: not known (no targets) */
+        uint64_t walk_end[RINGSIDE_WALK_END_MAX]; /* samples by enum RingsideWalkEnd */
+} RingsideStatistics;
+
+/* A session that is not open yet; `set_` and `add_event` are for before, the rest for after. */
+RINGSIDE_PUBLIC int ringside_session_new(RingsideSession **ret);
+RINGSIDE_PUBLIC RingsideSession *ringside_session_free(RingsideSession *session);
+
+/* Of the last call on this session that failed. Valid until the next call. Never NULL. */
+RINGSIDE_PUBLIC const RingsideError *ringside_session_get_error(RingsideSession *session);
+
+RINGSIDE_PUBLIC int ringside_session_set_helper(RingsideSession *session, enum RingsideHelper helper);
+/* by_period false: value in Hz. None added: cpu-cycles where there is a PMU, else cpu-clock, 99 Hz. */
+RINGSIDE_PUBLIC int ringside_session_add_event(RingsideSession *session, const char *name, bool by_period, uint64_t value);
+/* The frequency of the default event, Hz. */
+RINGSIDE_PUBLIC int ringside_session_set_frequency(RingsideSession *session, uint64_t hz);
+/* Bytes, a power of two of at least 64 KiB; the default is 8 MiB. */
+RINGSIDE_PUBLIC int ringside_session_set_ring_size(RingsideSession *session, uint64_t bytes);
+/* 1 to 255 user frames, default 127. */
+RINGSIDE_PUBLIC int ringside_session_set_max_frames(RingsideSession *session, unsigned frames);
+/* Whether polkit may ask the user (default: no). Somebody must be there to answer: an agent. */
+RINGSIDE_PUBLIC int ringside_session_set_interactive(RingsideSession *session, bool interactive);
+/* true: only processes named by add_target are sampled. false (default): all of the caller's. */
+RINGSIDE_PUBLIC int ringside_session_set_targeted(RingsideSession *session, bool targeted);
+
+/* Blocks until polkit has answered. Nothing is sampled yet. */
+RINGSIDE_PUBLIC int ringside_session_open(RingsideSession *session);
+
+#define RINGSIDE_TARGET_ON_EXEC 0x1U    /* counts from the next execve on */
+#define RINGSIDE_TARGET_NO_INHERIT 0x2U /* children are not followed */
+
+/* pidfd is borrowed. tid 0: every thread. Returns how many threads are watched. */
+RINGSIDE_PUBLIC int ringside_session_add_target(RingsideSession *session, int pidfd, pid_t tid, unsigned flags);
+RINGSIDE_PUBLIC int ringside_session_start(RingsideSession *session);
+RINGSIDE_PUBLIC int ringside_session_stop(RingsideSession *session);
+
+/* An epoll fd that becomes readable when dispatch has something to do. Owned by the session. */
+RINGSIDE_PUBLIC int ringside_session_get_fd(RingsideSession *session);
+/*
+ * Hands every record that is there to func, in ring order. Returns their number; RINGSIDE_E_ENDED
+ * once the session is over and the ring is empty. Records without urgency raise no event: call this
+ * at least every 250 ms.
+ */
+RINGSIDE_PUBLIC int ringside_session_dispatch(RingsideSession *session, RingsideRecordFunc func, void *userdata);
+
+RINGSIDE_PUBLIC int ringside_session_get_statistics(RingsideSession *session, RingsideStatistics *ret);
+/* Number of events, and the one at index. */
+RINGSIDE_PUBLIC unsigned ringside_session_get_n_events(RingsideSession *session);
+RINGSIDE_PUBLIC int ringside_session_get_event(RingsideSession *session, unsigned index, RingsideEvent *ret);
+/* RINGSIDE_HELPER_BUS or RINGSIDE_HELPER_DIRECT: how it was opened. */
+RINGSIDE_PUBLIC enum RingsideHelper ringside_session_get_helper(RingsideSession *session);
+
+/* ---- what can be sampled ---- */
+
+typedef struct RingsideEventInfo {
+        char name[32];
+        char unit[16];
+        char category[16];    /* "software", "hardware" */
+        char description[96];
+        bool available;
+        char reason[160];     /* why not, and what would work; empty where available */
+} RingsideEventInfo;
+
+/* Asks the helper. ret_events is an array of n that the caller frees with free(). */
+RINGSIDE_PUBLIC int ringside_list_events(enum RingsideHelper helper, RingsideEventInfo **ret_events, size_t *ret_n, RingsideError *error);
+
+enum RingsideCheckResult { RINGSIDE_CHECK_OK = 0, RINGSIDE_CHECK_NOTE = 1, RINGSIDE_CHECK_FAILED = 2 };
+
+typedef struct RingsideCheck {
+        char name[24];   /* "kernel", "btf", "bus", "helper", "polkit", "paranoid", "pmu", "budget" */
+        enum RingsideCheckResult result;
+        char text[256];  /* what was found */
+        char hint[256];  /* what to do, empty where nothing */
+} RingsideCheck;
+
+/* Looks at everything a session needs, without opening one. The array is freed with free(). */
+RINGSIDE_PUBLIC int ringside_check_system(RingsideCheck **ret_checks, size_t *ret_n);
+
+/* ---- recording ---- */
+
+typedef struct RingsideRecorderOptions {
+        size_t size;                  /* sizeof(RingsideRecorderOptions), so that the struct can grow */
+        const char *const *command;   /* argv of what is recorded, ends with NULL; NULL: none */
+        const char *const *labels;    /* "key=value", ends with NULL; NULL: none */
+        size_t queue_bytes;           /* between session and writer; 0: 64 MiB. Full: records count as dropped */
+        const char *symbol_dir;       /* tree with .build-id below it; NULL: /usr/lib/debug */
+} RingsideRecorderOptions;
+
+typedef struct RingsideRecorderStatistics {
+        uint64_t samples;  /* written */
+        uint64_t dropped;  /* samples that found the queue full */
+        uint64_t unresolved; /* samples whose stack never came */
+        uint64_t stacks;   /* distinct */
+        uint64_t truncated; /* samples whose user stack did not reach its start */
+        uint64_t processes;
+        uint64_t bytes;    /* of the recording on disk */
+} RingsideRecorderStatistics;
+
+/* path is created, and must not exist. The session must be open; it may be NULL in tests. */
+RINGSIDE_PUBLIC int ringside_recorder_new(RingsideRecorder **ret, const char *path, RingsideSession *session,
+                                          const RingsideRecorderOptions *options, RingsideError *error);
+/* A RingsideRecordFunc with a RingsideRecorder as userdata. Never blocks. */
+RINGSIDE_PUBLIC int ringside_recorder_push(const RingsideRecord *record, void *recorder);
+/* Once a second or so: the counters, so that they survive a crash. */
+RINGSIDE_PUBLIC int ringside_recorder_put_statistics(RingsideRecorder *recorder, const RingsideStatistics *statistics);
+/* Processes seen that have not ended, as far as the records told. */
+RINGSIDE_PUBLIC unsigned ringside_recorder_get_n_alive(RingsideRecorder *recorder);
+RINGSIDE_PUBLIC int ringside_recorder_get_statistics(RingsideRecorder *recorder, RingsideRecorderStatistics *ret);
+/* Writes out everything and closes. exit_status: of the command as from waitpid(), -1: none. */
+RINGSIDE_PUBLIC int ringside_recorder_finish(RingsideRecorder *recorder, int exit_status, RingsideError *error);
+/* Without finish: closes as after a crash; what was pushed is written. */
+RINGSIDE_PUBLIC RingsideRecorder *ringside_recorder_free(RingsideRecorder *recorder);
+
+/* ---- reading recordings ---- */
+
+typedef struct RingsideRecordingInfo {
+        unsigned format;          /* of the file */
+        bool finished;            /* false: the recorder was killed, or is still at work */
+        int64_t start_realtime;   /* ns since 1970-01-01 UTC */
+        uint64_t start;           /* ns CLOCK_BOOTTIME */
+        uint64_t duration;        /* ns from start to the last that was written */
+        int exit_status;          /* as from waitpid(), -1: none */
+        uint64_t samples;
+        uint64_t truncated;       /* samples whose user stack did not reach its start */
+        RingsideStatistics statistics; /* the last that were put */
+        const char *command;      /* shell-quoted, "" where all processes were recorded */
+        const char *hostname;
+        const char *kernel;       /* release and machine, as uname says */
+        const char *grant;        /* "own" or "direct" */
+        unsigned n_cpus;
+        unsigned n_events;
+        const RingsideEvent *events;
+} RingsideRecordingInfo;
+
+/* Opens read-only; a file that is hostile or damaged is refused with RINGSIDE_E_RECORDING. */
+RINGSIDE_PUBLIC int ringside_recording_open(RingsideRecording **ret, const char *path, RingsideError *error);
+RINGSIDE_PUBLIC RingsideRecording *ringside_recording_free(RingsideRecording *recording);
+/* Strings and arrays are valid until the recording is freed. */
+RINGSIDE_PUBLIC const RingsideRecordingInfo *ringside_recording_get_info(RingsideRecording *recording);
+/* The newest *.ringside in directory that opens; the path is freed with free(). -ENOENT: none. */
+RINGSIDE_PUBLIC int ringside_recording_find_newest(const char *directory, char **ret_path, RingsideError *error);
+
+/* ---- profiles ---- */
+
+typedef struct RingsideFilter {
+        size_t size;            /* sizeof(RingsideFilter) */
+        const char *process;    /* pid, or a glob on the command name; NULL: all */
+        const char *thread;     /* tid, or a glob on the thread name; NULL: all */
+        int event;              /* index; -1: the first */
+} RingsideFilter;
+
+/* A node of the call tree. Strings and children live as long as the profile. */
+typedef struct RingsideNode {
+        const char *name;  /* of the function, demangled; "[kernel]", "[truncated]", "file+0x1234" */
+        const char *file;  /* base name of the file it is in, "" where there is none */
+        bool kernel;
+        uint64_t self_samples, total_samples;
+        uint64_t self_weight, total_weight; /* units of the event */
+        struct RingsideNode *const *children; /* sorted by total_weight, descending; then by name */
+        size_t n_children;
+} RingsideNode;
+
+enum RingsideGroup {
+        RINGSIDE_BY_FUNCTION = 0,
+        RINGSIDE_BY_FILE = 1,
+        RINGSIDE_BY_PROCESS = 2,
+        RINGSIDE_BY_THREAD = 3,
+};
+
+typedef struct RingsideRow {
+        const char *name;  /* function, path, or command */
+        const char *file;  /* functions: the base name of their file; else "" */
+        int64_t id;        /* processes: pid; threads: tid; else -1 */
+        bool kernel;
+        uint64_t self_samples, total_samples; /* recursion counts once in total */
+        uint64_t self_weight, total_weight;
+} RingsideRow;
+
+/* filter may be NULL: everything, first event. */
+RINGSIDE_PUBLIC int ringside_profile_new(RingsideProfile **ret, RingsideRecording *recording, const RingsideFilter *filter, RingsideError *error);
+RINGSIDE_PUBLIC RingsideProfile *ringside_profile_free(RingsideProfile *profile);
+/* Totals over what the filter let through. */
+RINGSIDE_PUBLIC uint64_t ringside_profile_get_samples(RingsideProfile *profile);
+RINGSIDE_PUBLIC uint64_t ringside_profile_get_weight(RingsideProfile *profile);
+/* Samples whose user stack did not reach its start. */
+RINGSIDE_PUBLIC uint64_t ringside_profile_get_truncated(RingsideProfile *profile);
+/* Sorted by self weight, descending. The array lives as long as the profile. */
+RINGSIDE_PUBLIC int ringside_profile_get_rows(RingsideProfile *profile, enum RingsideGroup group, const RingsideRow **ret_rows, size_t *ret_n);
+/* From the start of each stack down to its leaf; one child per process command below the root. */
+RINGSIDE_PUBLIC int ringside_profile_get_callees(RingsideProfile *profile, const RingsideNode **ret_root);
+/* Inverted: from each leaf function up to its callers. */
+RINGSIDE_PUBLIC int ringside_profile_get_callers(RingsideProfile *profile, const RingsideNode **ret_root);
+
+/* ---- export ---- */
+
+/* "command;outermost;...;leaf count" lines, sorted, as FlameGraph's tools read them. */
+RINGSIDE_PUBLIC int ringside_export_collapsed(RingsideProfile *profile, FILE *out, RingsideError *error);
+/* gzipped profile.proto; addresses are ELF virtual addresses of the mapped files. */
+RINGSIDE_PUBLIC int ringside_export_pprof(RingsideRecording *recording, const RingsideFilter *filter, FILE *out, RingsideError *error);
+/* One self-contained HTML page. */
+RINGSIDE_PUBLIC int ringside_export_flamegraph(RingsideProfile *profile, const RingsideRecordingInfo *info, FILE *out, RingsideError *error);
+
+/* ---- small things ---- */
+
+/*
+ * Copies s without what could act on a terminal, a line-based reader or a page: control characters,
+ * invalid UTF-8, bidirectional overrides become \xNN; other text stays. At most size - 1 bytes and a
+ * final 0 are written, cut at a character. Returns dst.
+ */
+RINGSIDE_PUBLIC char *ringside_escape(char *dst, size_t size, const char *s);
+/* The version of the library, "0.1.0". */
+RINGSIDE_PUBLIC const char *ringside_version(void);
+
+#ifdef __cplusplus
+}
+#endif

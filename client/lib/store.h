@@ -1,0 +1,42 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+#pragma once
+
+/*
+ * Writes the SQLite database that a recording is (docs/recording.md has the schema). Knows rows, not
+ * processes: the recorder resolves, the store interns and writes. Single-threaded, used by the
+ * recorder's writer thread. A commit at least once a second; after a kill -9 at any point all that was
+ * committed is there, in a file that opens read-only.
+ */
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "ringside.h"
+
+typedef struct Store Store;
+
+/* Created O_EXCL|O_NOFOLLOW 0600; refuses a planted -wal, -shm or -journal beside it. */
+int store_new(Store **ret, const char *path, RingsideError *error);
+/* Commits and closes; NULL is allowed. */
+Store *store_free(Store *store);
+
+int store_put_meta(Store *store, const char *key, const char *value);
+int store_put_event(Store *store, unsigned index, const RingsideEvent *event);
+int store_put_statistics(Store *store, const RingsideStatistics *statistics, uint64_t dropped, uint64_t truncated);
+
+/* All ids are given by the store, 1, 2, 3, ... */
+int store_add_process(Store *store, uint32_t pid, int64_t parent_id, uint64_t start, const char *comm, const char *cmdline, int64_t *ret_id);
+int store_end_process(Store *store, int64_t process_id, uint64_t time);
+int store_add_thread(Store *store, int64_t process_id, uint32_t tid, const char *comm, int64_t *ret_id);
+int store_rename_thread(Store *store, int64_t thread_id, const char *comm);
+int store_add_file(Store *store, const char *path, uint64_t device, uint64_t inode, uint64_t size, const void *build_id, size_t build_id_len, int64_t *ret_id);
+int store_add_mapping(Store *store, int64_t process_id, uint64_t start, uint64_t end, uint64_t offset, int64_t file_id, uint64_t time);
+/* raw_name NULL: unnamed. Interned by (file, address, name). */
+int store_add_frame(Store *store, int64_t file_id, uint64_t address, const char *raw_name, uint64_t name_offset, bool kernel, int64_t *ret_id);
+/* A node of the tree of stacks: frame called from parent (0: outermost). Interned. */
+int store_add_stack(Store *store, int64_t parent_id, int64_t frame_id, int64_t *ret_id);
+/* stack_id: the innermost node, 0: none at all. */
+int store_add_sample(Store *store, uint64_t time, int64_t thread_id, unsigned event, unsigned cpu, bool kernel_mode, enum RingsideWalkEnd walk_end, int64_t stack_id, uint64_t weight);
+/* Ends the transaction and starts the next. */
+int store_commit(Store *store);

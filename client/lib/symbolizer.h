@@ -1,0 +1,89 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+#pragma once
+
+/*
+ * From an address in a process to a place in a file and a name.
+ *
+ * An AddressSpace is what one process has mapped, read from /proc/PID/maps; a Symbolizer holds the
+ * files and their symbol tables, shared by all processes. Everything read here is hostile: files are
+ * opened without blocking, only regular ones are read, work and memory are bounded, and a file whose
+ * identity (build id, else device, inode and size) is not what was mapped names nothing.
+ */
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <sys/types.h>
+
+typedef struct Symbolizer Symbolizer;
+typedef struct AddressSpace AddressSpace;
+typedef struct MappedFile MappedFile;
+
+#define BUILD_ID_MAX 64
+
+/* What a mapping maps, once for all processes. Owned by the symbolizer and lives as long as it. */
+struct MappedFile {
+        uint64_t id;      /* 1, 2, 3, ... in the order they were first seen */
+        char *path;       /* as the process sees it, without " (deleted)"; or "[vdso]", "[jit]", "[anon]", "[unknown]" */
+        uint32_t dev_major, dev_minor;
+        uint64_t inode;
+        uint64_t size;    /* bytes, 0: unknown */
+        bool deleted;     /* had no name any more when it was first seen */
+        uint8_t build_id[BUILD_ID_MAX];
+        size_t build_id_len; /* 0: none known */
+        void *userdata;   /* for the caller, NULL at first */
+};
+
+typedef struct Resolved {
+        MappedFile *file;     /* never NULL after success */
+        uint64_t address;     /* ELF virtual address in file; the address itself where there is no ELF file */
+        const char *name;     /* raw (mangled) name, NULL: not known. Lives as long as the symbolizer */
+        uint64_t name_offset; /* from the start of the symbol to address */
+} Resolved;
+
+typedef struct SymbolizerOptions {
+        const char *symbol_dir; /* holds .build-id/xx/yyyy.debug; NULL: /usr/lib/debug */
+        const char *proc;       /* NULL: /proc (tests set another tree) */
+} SymbolizerOptions;
+
+int symbolizer_new(Symbolizer **ret, const SymbolizerOptions *options);
+Symbolizer *symbolizer_free(Symbolizer *symbolizer);
+
+/* Files the symbolizer gave up on (too big, malformed, changed): for one line in the summary. */
+uint64_t symbolizer_get_n_refused(Symbolizer *symbolizer);
+
+/*
+ * A process of the caller's. Reads nothing yet. pid is the caller's number for it; must be freed
+ * before the symbolizer.
+ */
+int address_space_new(AddressSpace **ret, Symbolizer *symbolizer, pid_t pid);
+/* The same mappings for a new process: a child after fork. */
+int address_space_fork(AddressSpace **ret, const AddressSpace *parent, pid_t pid);
+AddressSpace *address_space_free(AddressSpace *space);
+
+/*
+ * Reads /proc/PID/maps (of a living thread where the leader is gone) and opens the files that are new in it
+ * by /proc/PID/map_files or /proc/PID/root, so that they outlive the process and its mount
+ * namespace. Returns 1 if anything changed, 0 if not, -ESRCH: the process is gone and the old mappings stay.
+ */
+int address_space_refresh(AddressSpace *space);
+/* Throws the mappings away: after exec. */
+void address_space_clear(AddressSpace *space);
+/* Changes with every refresh that changed something. */
+uint64_t address_space_get_generation(const AddressSpace *space);
+/* Is address inside a known mapping? (If not, a refresh may help; the caller limits how often.) */
+bool address_space_contains(const AddressSpace *space, uint64_t address);
+
+/*
+ * Never fails for want of a name: outside every mapping it is "[unknown]", in anonymous executable
+ * memory "[jit]" (with names from /tmp/perf-PID.map under the process's root, inner pid first).
+ * return_address: look up the name one byte back, since the call is before it; Resolved.address is
+ * then that of the call as well (address - 1). Returns 0 or -ENOMEM.
+ */
+int address_space_resolve(AddressSpace *space, uint64_t address, bool return_address, Resolved *ret);
+
+/*
+ * The demangled form of a raw name (C++ and Rust, legacy and v0), without function parameters' cost
+ * running away on hostile input. Others are copied. ret_name is freed with free().
+ */
+int symbol_demangle(const char *name, char **ret_name);

@@ -1,0 +1,175 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+#pragma once
+
+/*
+ * The protocol between a client and its session, over the SOCK_SEQPACKET socket that OpenSession
+ * returns (or that a directly started helper inherits). This header and record.h suffice to write
+ * another client.
+ *
+ * One message is one packet of exactly the size its type says; anything else ends the session.
+ * Requests are even and come from the client, answers are odd and repeat the request's cookie. The
+ * only unasked-for message is END. A request may carry file descriptors only where noted.
+ *
+ *      client                           session
+ *      HELLO + pidfd + credentials  ->
+ *                                   <-  WELCOME + ring, counters
+ *      TARGET + pidfd               ->                    (0 to RS_TARGETS_MAX times)
+ *                                   <-  TARGETED
+ *      START                        ->
+ *                                   <-  STARTED
+ *      STATS                        ->                    (whenever)
+ *                                   <-  STATISTICS
+ *      STOP                         ->
+ *                                   <-  STOPPED           (START may follow)
+ *                                   <-  END               (and the socket closes)
+ *
+ * Every answer has an error: 0, or enum rs_error. After an error the session is in the state it was
+ * in before, except that a failed HELLO ends it.
+ */
+
+#include <linux/types.h>
+
+#include "record.h"
+
+#define RS_PROTOCOL_VERSION 1
+
+/* Processes one session may be told to watch. */
+#define RS_TARGETS_MAX 64
+/* Task-bound events of one session: threads times events. */
+#define RS_TASK_EVENTS_MAX 1024
+#define RS_RINGS_MAX 16
+
+enum rs_message_type {
+        RS_HELLO = 2, /* struct rs_hello, SCM_CREDENTIALS and one fd: a pidfd of the sender itself */
+        RS_WELCOME = 3,
+        RS_TARGET = 4, /* struct rs_target, one fd: the pidfd of the process */
+        RS_TARGETED = 5,
+        RS_START = 6, /* struct rs_request */
+        RS_STARTED = 7,
+        RS_STOP = 8, /* struct rs_request */
+        RS_STOPPED = 9,
+        RS_STATS = 10, /* struct rs_request */
+        RS_STATISTICS = 11,
+        RS_END = 13, /* unasked: the session is over, error says why */
+};
+
+/* Every refusal there is; rs_error_name() has a word for each, docs/dbus.md describes them. */
+enum rs_error {
+        RS_OK = 0,
+        RS_ERROR_INTERNAL = 1,      /* a fault of the helper; its journal has more */
+        RS_ERROR_VERSION = 2,       /* a protocol version this helper does not speak */
+        RS_ERROR_IDENTITY = 3,      /* HELLO is not from the user the session was granted to */
+        RS_ERROR_NO_BTF = 4,        /* the kernel describes no types (CONFIG_DEBUG_INFO_BTF) */
+        RS_ERROR_LOCKDOWN = 5,      /* the kernel is locked down (confidentiality) */
+        RS_ERROR_CAPABILITY = 6,    /* the helper lacks CAP_BPF or CAP_PERFMON */
+        RS_ERROR_PARANOID = 7,      /* kernel.perf_event_paranoid forbids, and CAP_SYS_ADMIN is missing */
+        RS_ERROR_KERNEL = 8,        /* the kernel is too old, or refused the programs */
+        RS_ERROR_RING_UNSAFE = 9,   /* a kernel without the fix for CVE-2024-41009 */
+        RS_ERROR_NO_PMU = 10,       /* no such hardware event here, as in most virtual machines */
+        RS_ERROR_MEMORY = 11,       /* no memory for ring or tables */
+        RS_ERROR_TARGET_GONE = 12,  /* the process has ended */
+        RS_ERROR_TARGET_HIDDEN = 13, /* the client may not see that process */
+        RS_ERROR_TARGET_LIMIT = 14, /* more processes or threads than one session may watch */
+        RS_ERROR_STATE = 15,        /* not now: the request does not fit the session's state */
+        RS_ERROR_EVENTS = 16,       /* the kernel refused the event (too many open files, busy PMU) */
+        RS_ERROR_HELPER_GONE = 17,  /* END: the helper ends */
+        RS_ERROR_REVOKED = 18,      /* END: the grant was withdrawn */
+        RS_ERROR_PROTOCOL = 19,     /* END: the client broke the protocol */
+        RS_ERROR_MAX
+};
+
+enum rs_event_id {
+        RS_EVENT_CPU_CLOCK = 1,
+        RS_EVENT_CPU_CYCLES = 2,
+        RS_EVENT_MAX
+};
+
+/* What was granted, and is told again in WELCOME. */
+#define RS_GRANT_TARGETS 0x1 /* task-bound events: TARGET is needed; else every process of the user */
+#define RS_GRANT_DIRECT 0x2  /* the helper was started by the client, polkit was not asked */
+
+struct rs_event {
+        __u32 id;         /* enum rs_event_id */
+        __u32 by_period;  /* 0: value is a frequency in Hz, 1: a period in units of the event */
+        __u64 value;
+};
+
+struct rs_message {
+        __u32 type; /* enum rs_message_type */
+        __u32 len;  /* of the whole message in bytes */
+        __u64 cookie;
+        __u32 error; /* answers: enum rs_error; requests: 0 */
+        __s32 detail; /* answers: errno behind the error where there is one, else 0; requests: 0 */
+};
+
+struct rs_request {
+        struct rs_message m;
+};
+
+struct rs_hello {
+        struct rs_message m;
+        __u32 version; /* RS_PROTOCOL_VERSION */
+        __u32 pad;
+};
+
+enum rs_fd_kind {
+        RS_FD_RING = 1,     /* BPF_MAP_TYPE_RINGBUF */
+        RS_FD_COUNTERS = 2, /* array of struct rs_counters by CPU, frozen: map it read-only */
+};
+
+struct rs_welcome {
+        struct rs_message m;
+        __u32 version;  /* RS_PROTOCOL_VERSION */
+        __u32 layout;   /* RS_LAYOUT_VERSION */
+        __u32 grants;   /* RS_GRANT_* */
+        __u32 clock;    /* clockid_t of every time, CLOCK_BOOTTIME */
+        __u32 nr_cpus;  /* possible CPUs: elements of the counters */
+        __u32 counter_size; /* bytes of one element */
+        __u32 nr_events;
+        __u32 nr_fds;       /* that came with this message */
+        __u32 max_frames;   /* of a user stack */
+        __u32 pad;
+        __u64 ring_size;    /* bytes of data of each ring */
+        __u32 fd_kind[RS_RINGS_MAX + 16]; /* enum rs_fd_kind, in the order of the fds */
+        struct rs_event events[RS_EVENTS_MAX];
+};
+
+#define RS_TARGET_ON_EXEC 0x1    /* counts from the process's next execve on */
+#define RS_TARGET_NO_INHERIT 0x2 /* children it starts from now on are not followed */
+
+struct rs_target {
+        struct rs_message m;
+        __u32 flags; /* RS_TARGET_* */
+        __u32 tid;   /* only this thread, in the client's pid namespace; 0: all threads */
+};
+
+struct rs_targeted {
+        struct rs_message m;
+        __u32 threads; /* that are being watched now */
+        __u32 pad;
+};
+
+/* What the kernel counted for the task-bound events, to estimate what was never sampled. */
+struct rs_statistics {
+        struct rs_message m;
+        __u64 count[RS_EVENTS_MAX];   /* in units of the event, 0 where not task-bound */
+        __u64 enabled[RS_EVENTS_MAX]; /* ns */
+        __u64 running[RS_EVENTS_MAX]; /* ns, less than enabled where the PMU was shared */
+};
+
+union rs_any_message {
+        struct rs_message m;
+        struct rs_request request;
+        struct rs_hello hello;
+        struct rs_welcome welcome;
+        struct rs_target target;
+        struct rs_targeted targeted;
+        struct rs_statistics statistics;
+};
+
+_Static_assert(sizeof(struct rs_message) == 24, "wire format");
+_Static_assert(sizeof(struct rs_hello) == 32, "wire format");
+_Static_assert(sizeof(struct rs_welcome) == 72 + 4 * 32 + 16 * RS_EVENTS_MAX, "wire format");
+_Static_assert(sizeof(struct rs_target) == 32, "wire format");
+_Static_assert(sizeof(struct rs_targeted) == 32, "wire format");
+_Static_assert(sizeof(struct rs_statistics) == 24 + 24 * RS_EVENTS_MAX, "wire format");

@@ -1,0 +1,149 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later OR GPL-2.0-only */
+#pragma once
+
+/*
+ * The records of a session's ring, written by the BPF programs and read by the client.
+ *
+ * Every record starts with struct rs_record. The ring is private to one client, but the client must
+ * still treat every byte as hostile: it checks len against the ring's own length before anything
+ * else, and skips types it does not know. All integers are in host byte order, all padding is
+ * explicit and zero. Pids and tids are those of the client's own pid namespace.
+ *
+ * Included by BPF programs as well, so nothing but fixed-width types may stand here.
+ */
+
+#ifdef RS_BPF
+typedef unsigned char __u8;
+typedef unsigned short __u16;
+typedef unsigned int __u32;
+typedef unsigned long long __u64;
+typedef int __s32;
+typedef long long __s64;
+#else
+#include <linux/types.h>
+#endif
+
+/* Raised whenever a record or the counters change shape; stated in WELCOME. */
+#define RS_LAYOUT_VERSION 1
+
+#define RS_FRAMES_MAX 255
+#define RS_EVENTS_MAX 8
+#define RS_COMM_SIZE 16
+
+enum rs_record_type {
+        RS_RECORD_SAMPLE = 1,  /* struct rs_sample */
+        RS_RECORD_WSAMPLE = 2, /* struct rs_wsample */
+        RS_RECORD_STACK = 3,   /* struct rs_stack */
+        RS_RECORD_PROCESS = 4, /* struct rs_process */
+};
+
+struct rs_record {
+        __u8 type;   /* enum rs_record_type */
+        __u8 event;  /* samples: index of the event; PROCESS: enum rs_process_kind; else 0 */
+        __u16 len;   /* of the whole record in bytes, this header included */
+        __u16 cpu;   /* where it was written */
+        __u16 flags; /* samples: RS_SAMPLE_*, and enum rs_walk_end << RS_WALK_END_SHIFT */
+};
+
+#define RS_SAMPLE_KERNEL_MODE 0x0001 /* the interrupt hit the kernel */
+#define RS_SAMPLE_NO_USER 0x0002     /* there is no user part: an io or user worker */
+#define RS_WALK_END_SHIFT 8          /* the upper byte */
+
+/* How the walk over the user stack ended. */
+enum rs_walk_end {
+        RS_WALK_NONE = 0,       /* nothing was walked */
+        RS_WALK_COMPLETE = 1,   /* the chain of frame pointers ended in 0, as the ABI marks the first frame */
+        RS_WALK_DEPTH = 2,      /* as many frames as a record holds, and there were more */
+        RS_WALK_BAD_FP = 3,     /* a frame pointer that is unaligned, or does not lie above the last one */
+        RS_WALK_UNREADABLE = 4, /* user memory that was not resident, or is not mapped */
+        RS_WALK_BAD_RETURN = 5, /* a return address that is not in user space */
+        RS_WALK_COMPAT = 6,     /* a 32-bit task: only the leaf is known */
+        RS_WALK_END_MAX
+};
+
+/*
+ * Frames: a user address as it is, always below 1 << 63; or a kernel frame, which never is an
+ * address: bit 63 set, then 15 bits of module number, then 48 bits of offset into the module's text.
+ */
+#define RS_FRAME_KERNEL_BIT 0x8000000000000000ULL
+#define RS_FRAME_MODULE_SHIFT 48
+#define RS_FRAME_MODULE_MASK 0x7fffULL
+#define RS_FRAME_OFFSET_MASK 0x0000ffffffffffffULL
+/* The marker for "somewhere in the kernel", all that is told without profile-kernel. */
+#define RS_FRAME_KERNEL (RS_FRAME_KERNEL_BIT | (RS_FRAME_MODULE_MASK << RS_FRAME_MODULE_SHIFT))
+
+struct rs_sample {
+        struct rs_record r;
+        __u64 time; /* ns, CLOCK_BOOTTIME */
+        __u32 pid;
+        __u32 tid;
+        __u64 leaf;  /* where it was interrupted: a frame as above, or 0 where there is none */
+        __u64 stack; /* id of the STACK record that holds the leaf's callers, 0: it has none */
+};
+
+struct rs_wsample {
+        struct rs_sample s;
+        __u64 weight; /* in units of the event (cycles, ns), where the period varies */
+};
+
+/*
+ * The callers of a leaf: kernel frames first, then user frames, innermost first. Sent before the first sample
+ * that names it; may be sent more than once with the same content. Where the sample's mode is
+ * kernel, the first user frame is the user instruction that entered the kernel (not a return
+ * address); every other frame is a return address.
+ */
+struct rs_stack {
+        struct rs_record r;
+        __u64 id; /* keyed hash over the process and the frames, never 0 */
+        __u32 pid;
+        __u16 nr_kernel;
+        __u16 nr_user;
+        __u64 frames[]; /* nr_kernel + nr_user, at most RS_FRAMES_MAX */
+};
+
+/* What happened to a process or a thread; only for those the client may see. */
+enum rs_process_kind {
+        RS_PROCESS_SEEN = 1, /* sampled for the first time, was there before the session */
+        RS_PROCESS_FORK = 2, /* tid == pid: a new process, child of ppid; else a new thread of pid */
+        RS_PROCESS_EXEC = 3, /* runs a new program; its mappings are all new */
+        RS_PROCESS_COMM = 4, /* thread tid has a new name */
+        RS_PROCESS_EXIT = 5, /* the last thread of the process has exited */
+        RS_PROCESS_GONE = 6, /* an exec made it into something the client may not see */
+        RS_PROCESS_KIND_MAX
+};
+
+struct rs_process {
+        struct rs_record r;
+        __u64 time; /* ns, CLOCK_BOOTTIME */
+        __u32 pid;
+        __u32 tid;
+        __u32 ppid; /* 0 where the parent is hidden or unknown */
+        __u32 pad;
+        __u64 start;             /* of the process: ns, CLOCK_BOOTTIME; tells a pid used again */
+        char comm[RS_COMM_SIZE]; /* of thread tid, padded with zeros; any byte may stand in it */
+};
+
+/*
+ * Counters, one per possible CPU, in an array the client maps read-only (stride: sizeof). All only
+ * count what the access rule admitted, so that nothing about other people can be read from them.
+ * taken == emitted + lost, exactly, once the events are stopped.
+ */
+struct rs_counters {
+        __u64 taken;          /* admitted samples */
+        __u64 emitted;        /* of these: written to the ring */
+        __u64 lost;           /* of these: the ring was full */
+        __u64 stacks;         /* STACK records written */
+        __u64 stacks_lost;    /* STACK records the ring had no room for; their samples count as lost */
+        __u64 processes;      /* PROCESS records written */
+        __u64 processes_lost; /* PROCESS records the ring had no room for */
+        __u64 ring_peak;      /* highest fill of the ring seen here, bytes */
+        __u64 walk_end[8];    /* samples by enum rs_walk_end */
+};
+
+_Static_assert(sizeof(struct rs_record) == 8, "layout");
+_Static_assert(sizeof(struct rs_sample) == 40, "layout");
+_Static_assert(sizeof(struct rs_wsample) == 48, "layout");
+_Static_assert(sizeof(struct rs_stack) == 24, "layout");
+_Static_assert(sizeof(struct rs_process) == 56, "layout");
+_Static_assert(sizeof(struct rs_counters) == 128, "layout");
+_Static_assert(RS_WALK_END_MAX <= 8, "counters hold every reason");
