@@ -75,6 +75,14 @@ uint64_t address_space_get_generation(const AddressSpace *space);
 bool address_space_contains(const AddressSpace *space, uint64_t address);
 
 /*
+ * What is mapped, ordered by address: what a recording keeps of a process. index must be below the
+ * number; both are of the current generation. ret_file is never NULL.
+ */
+size_t address_space_get_n_mappings(const AddressSpace *space);
+void address_space_get_mapping(const AddressSpace *space, size_t index, uint64_t *ret_start, uint64_t *ret_end,
+                               uint64_t *ret_offset, MappedFile **ret_file);
+
+/*
  * Never fails for want of a name: outside every mapping it is "[unknown]", in anonymous executable
  * memory "[jit]" (with names from /tmp/perf-PID.map under the process's root, inner pid first).
  * return_address: look up the name one byte back, since the call is before it; Resolved.address is
