@@ -1,0 +1,631 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+
+/*
+ * Both classes are widened to the 64-bit structs as they are read, so that only the few read_
+ * functions know there are two. Section headers are read when first needed: most files that are
+ * mapped never get a sample.
+ */
+
+#include "elf-file.h"
+
+#include <elf.h>
+#include <endian.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <zlib.h>
+
+#define SEGMENTS_MAX 1024U
+#define SECTIONS_MAX 65536U
+#define NOTES_SIZE_MAX (64U << 10)
+#define NOTES_TOTAL_MAX (1U << 20)
+#define SECTION_NAMES_MAX (1U << 20)
+#define STRINGS_MAX (256U << 20)
+#define CRC_SIZE_MAX (UINT64_C(1) << 30)
+#define CHUNK 1024U /* symbols read at once */
+
+typedef struct Segment {
+        uint64_t offset, size, address;
+        bool executable;
+} Segment;
+
+typedef struct Section {
+        uint32_t name, type, link;
+        bool executable;
+        uint64_t address, offset, size, entry_size;
+} Section;
+
+struct ElfFile {
+        int fd;              /* -1: memory, or closed */
+        const uint8_t *data; /* NULL: file */
+        uint64_t size;
+        bool is64;
+        Elf64_Ehdr header;
+        Segment *segments;
+        size_t n_segments;
+        Section *sections;
+        size_t n_sections;
+        bool has_sections; /* they were read */
+        uint8_t build_id[ELF_BUILD_ID_MAX];
+        size_t build_id_len;
+        bool build_id_is_gnu;
+        size_t notes_read; /* bytes so far: they may overlap and be many */
+};
+
+static int read_at(const ElfFile *elf, uint64_t offset, void *buffer, size_t size) {
+        if (offset > elf->size || size > elf->size - offset)
+                return -EBADMSG;
+        if (elf->data) {
+                if (size > 0)
+                        memcpy(buffer, elf->data + offset, size);
+                return 0;
+        }
+        for (size_t done = 0; done < size;) {
+                ssize_t n = RETRY_ON_EINTR(
+                        pread(elf->fd, (char *) buffer + done, size - done, (off_t) (offset + done)));
+
+                if (n < 0)
+                        return -errno;
+                if (n == 0) /* it was longer when we looked */
+                        return -EBADMSG;
+                done += (size_t) n;
+        }
+        return 0;
+}
+
+/* Entry index of a table at offset; the sum may be anything in a hostile file. */
+static int entry_offset(uint64_t table, uint64_t index, size_t entry_size, uint64_t *ret) {
+        if (__builtin_mul_overflow(index, entry_size, &index) || __builtin_add_overflow(table, index, ret))
+                return -EBADMSG;
+        return 0;
+}
+
+static int read_header(ElfFile *elf) {
+        Elf32_Ehdr h32;
+        int r;
+
+        r = read_at(elf, 0, elf->header.e_ident, EI_NIDENT);
+        if (r < 0)
+                return r;
+        if (memcmp(elf->header.e_ident, ELFMAG, SELFMAG) != 0 ||
+            elf->header.e_ident[EI_DATA] != (BYTE_ORDER == LITTLE_ENDIAN ? ELFDATA2LSB : ELFDATA2MSB))
+                return -EBADMSG;
+        elf->is64 = elf->header.e_ident[EI_CLASS] == ELFCLASS64;
+        if (elf->is64)
+                return read_at(elf, 0, &elf->header, sizeof(elf->header));
+        if (elf->header.e_ident[EI_CLASS] != ELFCLASS32)
+                return -EBADMSG;
+        r = read_at(elf, 0, &h32, sizeof(h32));
+        if (r < 0)
+                return r;
+        elf->header.e_type = h32.e_type;
+        elf->header.e_machine = h32.e_machine;
+        elf->header.e_phoff = h32.e_phoff;
+        elf->header.e_shoff = h32.e_shoff;
+        elf->header.e_phentsize = h32.e_phentsize;
+        elf->header.e_phnum = h32.e_phnum;
+        elf->header.e_shentsize = h32.e_shentsize;
+        elf->header.e_shnum = h32.e_shnum;
+        elf->header.e_shstrndx = h32.e_shstrndx;
+        return 0;
+}
+
+static int read_program_header(const ElfFile *elf, size_t index, Elf64_Phdr *ret) {
+        Elf32_Phdr p32;
+        uint64_t offset;
+        int r;
+
+        r = entry_offset(elf->header.e_phoff, index, elf->is64 ? sizeof(*ret) : sizeof(p32), &offset);
+        if (r < 0)
+                return r;
+        if (elf->is64)
+                return read_at(elf, offset, ret, sizeof(*ret));
+        r = read_at(elf, offset, &p32, sizeof(p32));
+        if (r < 0)
+                return r;
+        *ret = (Elf64_Phdr){
+                .p_type = p32.p_type,
+                .p_flags = p32.p_flags,
+                .p_offset = p32.p_offset,
+                .p_vaddr = p32.p_vaddr,
+                .p_filesz = p32.p_filesz,
+                .p_align = p32.p_align,
+        };
+        return 0;
+}
+
+static int read_section_header(const ElfFile *elf, size_t index, Elf64_Shdr *ret) {
+        Elf32_Shdr s32;
+        uint64_t offset;
+        int r;
+
+        r = entry_offset(elf->header.e_shoff, index, elf->is64 ? sizeof(*ret) : sizeof(s32), &offset);
+        if (r < 0)
+                return r;
+        if (elf->is64)
+                return read_at(elf, offset, ret, sizeof(*ret));
+        r = read_at(elf, offset, &s32, sizeof(s32));
+        if (r < 0)
+                return r;
+        *ret = (Elf64_Shdr){
+                .sh_name = s32.sh_name,
+                .sh_type = s32.sh_type,
+                .sh_flags = s32.sh_flags,
+                .sh_addr = s32.sh_addr,
+                .sh_offset = s32.sh_offset,
+                .sh_size = s32.sh_size,
+                .sh_link = s32.sh_link,
+                .sh_entsize = s32.sh_entsize,
+        };
+        return 0;
+}
+
+static size_t align4(size_t n) {
+        return (n + 3) & ~(size_t) 3;
+}
+
+static void take_note(ElfFile *elf, uint32_t type, const uint8_t *name, size_t name_len, const uint8_t *desc,
+                      size_t len) {
+        if (type == NT_GNU_BUILD_ID && name_len == 4 && memcmp(name, "GNU", 4) == 0) {
+                /* Longer ones do not exist; half of one would be a wrong identity. */
+                if (len == 0 || len > ELF_BUILD_ID_MAX || elf->build_id_is_gnu)
+                        return;
+                elf->build_id_is_gnu = true;
+        } else if (type == 4 && name_len == 4 && memcmp(name, "Go\0", 4) == 0) {
+                if (len == 0 || elf->build_id_len > 0)
+                        return;
+                len = MIN(len, ELF_BUILD_ID_MAX);
+        } else
+                return;
+        memcpy(elf->build_id, desc, len);
+        elf->build_id_len = len;
+}
+
+static int read_notes(ElfFile *elf, uint64_t offset, uint64_t size) {
+        _cleanup_free_ uint8_t *notes = NULL;
+        size_t at = 0;
+        int r;
+
+        if (size > NOTES_SIZE_MAX || size > NOTES_TOTAL_MAX - elf->notes_read)
+                return 0; /* no build id is in there */
+        elf->notes_read += size;
+        notes = malloc(MAX(size, 1));
+        if (!notes)
+                return -ENOMEM;
+        r = read_at(elf, offset, notes, size);
+        if (r < 0)
+                return r;
+        while (size - at >= sizeof(Elf64_Nhdr)) {
+                Elf64_Nhdr note; /* three words in both classes */
+                size_t left, desc;
+
+                memcpy(&note, notes + at, sizeof(note));
+                at += sizeof(note);
+                left = size - at;
+                if (note.n_namesz > left || note.n_descsz > left)
+                        break;
+                desc = align4(note.n_namesz);
+                if (desc > left || note.n_descsz > left - desc)
+                        break;
+                take_note(elf, note.n_type, notes + at, note.n_namesz, notes + at + desc, note.n_descsz);
+                at += MIN(desc + align4(note.n_descsz), left);
+        }
+        return 0;
+}
+
+static int read_segments(ElfFile *elf) {
+        size_t n = elf->header.e_phnum;
+        int r;
+
+        if (n == 0)
+                return 0;
+        if (n > SEGMENTS_MAX)
+                return -EFBIG;
+        if (elf->header.e_phentsize != (elf->is64 ? sizeof(Elf64_Phdr) : sizeof(Elf32_Phdr)))
+                return -EBADMSG;
+        elf->segments = calloc(n, sizeof(*elf->segments));
+        if (!elf->segments)
+                return -ENOMEM;
+        for (size_t i = 0; i < n; i++) {
+                Elf64_Phdr p;
+
+                r = read_program_header(elf, i, &p);
+                if (r < 0)
+                        return r;
+                if (p.p_type == PT_LOAD && p.p_filesz > 0)
+                        elf->segments[elf->n_segments++] = (Segment){
+                                .offset = p.p_offset,
+                                .size = p.p_filesz,
+                                .address = p.p_vaddr,
+                                .executable = p.p_flags & PF_X,
+                        };
+                if (p.p_type != PT_NOTE)
+                        continue;
+                /* In separate debug files notes may point anywhere: then the sections tell. */
+                r = read_notes(elf, p.p_offset, p.p_filesz);
+                if (r < 0 && r != -EBADMSG)
+                        return r;
+        }
+        return 0;
+}
+
+/* Where there are more than the header can count, section 0 has the number. */
+static int get_n_sections(ElfFile *elf, size_t *ret) {
+        Elf64_Shdr first;
+        int r;
+
+        *ret = elf->header.e_shnum;
+        if (elf->header.e_shoff == 0 || *ret > 0)
+                return 0;
+        r = read_section_header(elf, 0, &first);
+        if (r < 0)
+                return r;
+        if (first.sh_size > SECTIONS_MAX)
+                return -EFBIG;
+        *ret = first.sh_size;
+        return 0;
+}
+
+static int read_sections(ElfFile *elf) {
+        _cleanup_free_ Section *sections = NULL;
+        size_t n;
+        int r;
+
+        if (elf->has_sections)
+                return 0;
+        if (elf->header.e_shoff > 0 &&
+            elf->header.e_shentsize != (elf->is64 ? sizeof(Elf64_Shdr) : sizeof(Elf32_Shdr)))
+                return -EBADMSG;
+        r = get_n_sections(elf, &n);
+        if (r < 0)
+                return r;
+        if (elf->header.e_shoff == 0)
+                n = 0;
+        sections = calloc(MAX(n, 1), sizeof(*sections));
+        if (!sections)
+                return -ENOMEM;
+        for (size_t i = 0; i < n; i++) {
+                Elf64_Shdr s;
+
+                r = read_section_header(elf, i, &s);
+                if (r < 0)
+                        return r;
+                sections[i] = (Section){
+                        .name = s.sh_name,
+                        .type = s.sh_type,
+                        .link = s.sh_link,
+                        .executable = s.sh_flags & SHF_EXECINSTR,
+                        .address = s.sh_addr,
+                        .offset = s.sh_offset,
+                        .size = s.sh_size,
+                        .entry_size = s.sh_entsize,
+                };
+        }
+        elf->sections = TAKE_PTR(sections);
+        elf->n_sections = n;
+        elf->has_sections = true;
+        return 0;
+}
+
+static int read_build_id_from_sections(ElfFile *elf) {
+        int r;
+
+        r = read_sections(elf);
+        if (r < 0)
+                return r;
+        for (size_t i = 0; i < elf->n_sections; i++) {
+                if (elf->sections[i].type != SHT_NOTE)
+                        continue;
+                r = read_notes(elf, elf->sections[i].offset, elf->sections[i].size);
+                if (r < 0)
+                        return r;
+        }
+        return 0;
+}
+
+static int elf_file_load(ElfFile *elf) {
+        int r;
+
+        if (elf->size > ELF_FILE_SIZE_MAX)
+                return -EFBIG;
+        r = read_header(elf);
+        if (r < 0)
+                return r;
+        if (elf->header.e_type != ET_EXEC && elf->header.e_type != ET_DYN)
+                return -EBADMSG;
+        r = read_segments(elf);
+        if (r < 0)
+                return r;
+        if (elf->build_id_is_gnu)
+                return 0;
+        r = read_build_id_from_sections(elf);
+        return r == -ENOMEM ? r : 0; /* whoever needs sections is told then */
+}
+
+static int elf_file_new(ElfFile **ret, int fd, const void *data, uint64_t size) {
+        _cleanup_(elf_file_freep) ElfFile *elf = NULL;
+        int r;
+
+        elf = calloc(1, sizeof(*elf));
+        if (!elf)
+                return -ENOMEM;
+        elf->fd = fd;
+        elf->data = data;
+        elf->size = size;
+        r = elf_file_load(elf);
+        if (r < 0) {
+                elf->fd = -1; /* stays the caller's */
+                return r;
+        }
+        *ret = TAKE_PTR(elf);
+        return 0;
+}
+
+int elf_file_new_take_fd(ElfFile **ret, int fd) {
+        struct stat st;
+
+        if (fstat(fd, &st) < 0)
+                return -errno;
+        if (!S_ISREG(st.st_mode))
+                return -EBADMSG;
+        return elf_file_new(ret, fd, NULL, (uint64_t) st.st_size);
+}
+
+int elf_file_new_memory(ElfFile **ret, const void *data, size_t size) {
+        return elf_file_new(ret, -1, data ? data : "", size);
+}
+
+ElfFile *elf_file_free(ElfFile *elf) {
+        if (!elf)
+                return NULL;
+        close_fd(elf->fd);
+        free(elf->segments);
+        free(elf->sections);
+        free(elf);
+        return NULL;
+}
+
+void elf_file_close(ElfFile *elf) {
+        elf->fd = close_fd(elf->fd);
+        free(elf->sections);
+        elf->sections = NULL;
+        elf->n_sections = 0;
+        elf->has_sections = false;
+}
+
+size_t elf_file_get_build_id(const ElfFile *elf, const uint8_t **ret) {
+        *ret = elf->build_id;
+        return elf->build_id_len;
+}
+
+bool elf_file_has_build_id(const ElfFile *elf, const uint8_t *id, size_t len) {
+        return len > 0 && elf->build_id_len == len && memcmp(elf->build_id, id, len) == 0;
+}
+
+/*
+ * What is past filesz in the last page is mapped too, but there belongs to nobody or to the next
+ * segment, whose own mapping shows it at another address: hence filesz, and never memsz.
+ */
+bool elf_file_get_address(const ElfFile *elf, uint64_t offset, uint64_t *ret) {
+        const Segment *found = NULL;
+
+        for (size_t i = 0; i < elf->n_segments; i++) {
+                const Segment *s = &elf->segments[i];
+
+                if (offset < s->offset || offset - s->offset >= s->size)
+                        continue;
+                /* Segments may share bytes of the file; code is what gets executed. */
+                if (!found || (s->executable && !found->executable))
+                        found = s;
+        }
+        if (!found)
+                return false;
+        *ret = offset - found->offset + found->address;
+        return true;
+}
+
+static const Section *find_section(const ElfFile *elf, uint32_t type) {
+        for (size_t i = 0; i < elf->n_sections; i++)
+                if (elf->sections[i].type == type)
+                        return &elf->sections[i];
+        return NULL;
+}
+
+static int find_section_by_name(const ElfFile *elf, const char *name, const Section **ret) {
+        _cleanup_free_ char *names = NULL;
+        const Section *strings;
+        uint32_t index = elf->header.e_shstrndx;
+        int r;
+
+        if (index == SHN_XINDEX && elf->n_sections > 0)
+                index = elf->sections[0].link;
+        if (index == SHN_UNDEF || index >= elf->n_sections)
+                return -ENOENT;
+        strings = &elf->sections[index];
+        if (strings->size > SECTION_NAMES_MAX)
+                return -EFBIG;
+        names = malloc(strings->size + 1);
+        if (!names)
+                return -ENOMEM;
+        r = read_at(elf, strings->offset, names, strings->size);
+        if (r < 0)
+                return r;
+        names[strings->size] = 0;
+        for (size_t i = 0; i < elf->n_sections; i++)
+                if (elf->sections[i].name < strings->size && strcmp(names + elf->sections[i].name, name) == 0) {
+                        *ret = &elf->sections[i];
+                        return 0;
+                }
+        return -ENOENT;
+}
+
+/* A file name with its final 0, padding to four bytes, the CRC. */
+int elf_file_get_debuglink(ElfFile *elf, char **ret_name, uint32_t *ret_crc) {
+        char link[256 + 8] = {};
+        const Section *section;
+        size_t len;
+        int r;
+
+        r = read_sections(elf);
+        if (r < 0)
+                return r;
+        r = find_section_by_name(elf, ".gnu_debuglink", &section);
+        if (r < 0)
+                return r;
+        if (section->type == SHT_NOBITS)
+                return -ENOENT;
+        if (section->size > sizeof(link))
+                return -EBADMSG;
+        r = read_at(elf, section->offset, link, section->size);
+        if (r < 0)
+                return r;
+        len = strnlen(link, section->size);
+        if (len == 0 || len > 255 || align4(len + 1) + 4 > section->size)
+                return -EBADMSG;
+        if (strchr(link, '/') || strcmp(link, ".") == 0 || strcmp(link, "..") == 0)
+                return -EBADMSG;
+        memcpy(ret_crc, link + align4(len + 1), 4);
+        *ret_name = strdup(link);
+        return *ret_name ? 0 : -ENOMEM;
+}
+
+int elf_file_get_crc(ElfFile *elf, uint32_t *ret) {
+        _cleanup_free_ uint8_t *buffer = NULL;
+        const size_t size = 256U << 10;
+        unsigned long crc = crc32(0, NULL, 0);
+
+        if (elf->size > CRC_SIZE_MAX)
+                return -EFBIG;
+        buffer = malloc(size);
+        if (!buffer)
+                return -ENOMEM;
+        for (uint64_t at = 0; at < elf->size;) {
+                size_t n = (size_t) MIN(size, elf->size - at);
+                int r = read_at(elf, at, buffer, n);
+
+                if (r < 0)
+                        return r;
+                crc = crc32(crc, buffer, (unsigned) n);
+                at += n;
+        }
+        *ret = (uint32_t) crc;
+        return 0;
+}
+
+static enum SymbolBinding symbol_get_binding(const Elf64_Sym *symbol) {
+        switch (ELF64_ST_BIND(symbol->st_info)) {
+        case STB_GLOBAL:
+        case STB_GNU_UNIQUE:
+                return SYMBOL_GLOBAL;
+        case STB_WEAK:
+                return SYMBOL_WEAK;
+        default:
+                return SYMBOL_LOCAL;
+        }
+}
+
+/*
+ * Functions, and labels in code: assembly often forgets its types. A label counts only in a section
+ * that is executable, which also leaves out _end and the like.
+ */
+static int add_symbol(const ElfFile *elf, const Elf64_Sym *symbol, uint32_t base, uint32_t strings_size,
+                      SymbolTable *table) {
+        unsigned type = ELF64_ST_TYPE(symbol->st_info);
+        bool function = type == STT_FUNC || type == STT_GNU_IFUNC, sized = symbol->st_size > 0;
+        const Section *section = NULL;
+        uint64_t start = symbol->st_value, size = symbol->st_size;
+        uint32_t layer;
+
+        if (symbol->st_name == 0 || symbol->st_name >= strings_size || symbol->st_shndx == SHN_UNDEF)
+                return 0;
+        if (!function && type != STT_NOTYPE)
+                return 0;
+        if (elf->header.e_machine == EM_ARM && function)
+                start &= ~UINT64_C(1); /* marks Thumb code */
+        if (symbol->st_shndx < elf->n_sections)
+                section = &elf->sections[symbol->st_shndx];
+        if (!section && (!function || !sized))
+                return 0;
+        if (!function && !section->executable)
+                return 0;
+        if (!sized) {
+                if (start < section->address || start - section->address >= section->size)
+                        return 0;
+                size = section->size - (start - section->address);
+        }
+        layer = (sized ? SYMBOL_SIZED_LABEL : SYMBOL_LABEL) + (function ? 1 : 0);
+        return symbol_table_add(table, start, size, base + symbol->st_name, layer, symbol_get_binding(symbol));
+}
+
+static void widen_symbol(const Elf32_Sym *s32, Elf64_Sym *ret) {
+        *ret = (Elf64_Sym){
+                .st_name = s32->st_name,
+                .st_info = s32->st_info,
+                .st_shndx = s32->st_shndx,
+                .st_value = s32->st_value,
+                .st_size = s32->st_size,
+        };
+}
+
+static int add_symbols(ElfFile *elf, const Section *section, uint32_t base, uint32_t strings_size, SymbolTable *table) {
+        _cleanup_free_ uint8_t *buffer = NULL;
+        size_t entry = elf->is64 ? sizeof(Elf64_Sym) : sizeof(Elf32_Sym);
+        uint64_t n = section->size / entry;
+        int r;
+
+        buffer = malloc(CHUNK * entry);
+        if (!buffer)
+                return -ENOMEM;
+        for (uint64_t i = 0; i < n; i++) {
+                const uint8_t *p = buffer + i % CHUNK * entry;
+                Elf64_Sym symbol;
+
+                if (i % CHUNK == 0) {
+                        r = read_at(elf, section->offset + i * entry, buffer, MIN(CHUNK, n - i) * entry);
+                        if (r < 0)
+                                return r;
+                }
+                if (elf->is64)
+                        memcpy(&symbol, p, sizeof(symbol));
+                else {
+                        Elf32_Sym s32;
+
+                        memcpy(&s32, p, sizeof(s32));
+                        widen_symbol(&s32, &symbol);
+                }
+                r = add_symbol(elf, &symbol, base, strings_size, table);
+                if (r < 0)
+                        return r;
+        }
+        return 0;
+}
+
+int elf_file_read_symbols(ElfFile *elf, enum ElfSymbols which, SymbolTable *table) {
+        const Section *section, *strings;
+        uint32_t base;
+        char *space;
+        int r;
+
+        r = read_sections(elf);
+        if (r < 0)
+                return r;
+        section = find_section(elf, which == ELF_SYMTAB ? SHT_SYMTAB : SHT_DYNSYM);
+        if (!section || section->size == 0)
+                return -ENOENT;
+        if (section->entry_size != (elf->is64 ? sizeof(Elf64_Sym) : sizeof(Elf32_Sym)) ||
+            section->offset > elf->size || section->size > elf->size - section->offset ||
+            section->link >= elf->n_sections)
+                return -EBADMSG;
+        strings = &elf->sections[section->link];
+        if (strings->type != SHT_STRTAB || strings->offset > elf->size ||
+            strings->size > elf->size - strings->offset)
+                return -EBADMSG;
+        if (strings->size > STRINGS_MAX)
+                return -EFBIG;
+        r = symbol_table_add_strings(table, strings->size, &space, &base);
+        if (r < 0)
+                return r;
+        r = read_at(elf, strings->offset, space, strings->size);
+        if (r < 0)
+                return r;
+        return add_symbols(elf, section, base, (uint32_t) strings->size, table);
+}

@@ -1,0 +1,56 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+#pragma once
+
+/*
+ * A bounded reader of ELF files, for what a profiler wants of them: segments, build id, debug link
+ * and function symbols. 32 and 64 bit, in the byte order of the machine.
+ *
+ * The file is somebody else's and may change while it is read, so it is read piece by piece with
+ * pread() and never mapped; every size is checked against the file's and against a cap. -EBADMSG:
+ * malformed. -EFBIG: over a cap. -ENOENT: well-formed, and has no such thing.
+ */
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "symbol-table.h"
+#include "util.h"
+
+typedef struct ElfFile ElfFile;
+
+#define ELF_FILE_SIZE_MAX (UINT64_C(16) << 30)
+#define ELF_BUILD_ID_MAX 64
+
+enum ElfSymbols {
+        ELF_SYMTAB,
+        ELF_DYNSYM,
+};
+
+/* Reads headers, segments and build id. fd stays the caller's where this fails. */
+int elf_file_new_take_fd(ElfFile **ret, int fd);
+/* data must outlive the file. */
+int elf_file_new_memory(ElfFile **ret, const void *data, size_t size);
+ElfFile *elf_file_free(ElfFile *elf);
+DEFINE_CLEANUP(ElfFile, elf_file_free)
+
+/* Gives the fd back; segments and build id stay known, the rest cannot be read any more. */
+void elf_file_close(ElfFile *elf);
+
+/* GNU's; Go's where there is no other, cut to ELF_BUILD_ID_MAX. Returns its length, 0: none. */
+size_t elf_file_get_build_id(const ElfFile *elf, const uint8_t **ret);
+bool elf_file_has_build_id(const ElfFile *elf, const uint8_t *id, size_t len);
+
+/*
+ * The virtual address, as the file counts them, of what is at offset in the file. false: no
+ * loaded segment holds it.
+ */
+bool elf_file_get_address(const ElfFile *elf, uint64_t offset, uint64_t *ret);
+
+/* Of the separate debug file: a plain file name, freed with free(), and its CRC-32. */
+int elf_file_get_debuglink(ElfFile *elf, char **ret_name, uint32_t *ret_crc);
+/* CRC-32 over the whole file. */
+int elf_file_get_crc(ElfFile *elf, uint32_t *ret);
+
+/* Adds the functions to table, which is not sealed here. */
+int elf_file_read_symbols(ElfFile *elf, enum ElfSymbols which, SymbolTable *table);

@@ -1,0 +1,235 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+
+#include "process-dir.h"
+
+#include <dirent.h>
+#include <fcntl.h>
+#include <inttypes.h>
+#include <limits.h>
+#include <linux/openat2.h>
+#include <string.h>
+#include <sys/syscall.h>
+
+#define MAPS_SIZE_MAX (256U << 20) /* two million lines */
+#define STATUS_SIZE_MAX 16384U
+#define READ_SIZE (64U << 10)
+
+/* A file of /proc has no size: read until it ends. */
+static int read_all(int fd, size_t max, char **ret, size_t *ret_size) {
+        _cleanup_free_ char *text = NULL;
+        size_t size = 0, allocated = 0;
+
+        for (;;) {
+                ssize_t n;
+
+                if (allocated - size < READ_SIZE / 2) {
+                        char *bigger;
+
+                        if (allocated >= max)
+                                return -EFBIG;
+                        allocated = MAX(READ_SIZE, allocated * 2);
+                        bigger = realloc(text, allocated);
+                        if (!bigger)
+                                return -ENOMEM;
+                        text = bigger;
+                }
+                n = RETRY_ON_EINTR(read(fd, text + size, allocated - size - 1));
+                if (n < 0)
+                        return -errno;
+                if (n == 0)
+                        break;
+                size += (size_t) n;
+        }
+        text[size] = 0;
+        *ret = TAKE_PTR(text);
+        *ret_size = size;
+        return 0;
+}
+
+static int read_file_at(int dir_fd, const char *name, size_t max, char **ret, size_t *ret_size) {
+        _cleanup_close_ int fd = -1;
+
+        fd = openat(dir_fd, name, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
+        if (fd < 0)
+                return errno == ENOENT ? -ESRCH : -errno;
+        return read_all(fd, max, ret, ret_size);
+}
+
+/* Takes the first thread that still has memory. */
+static int open_living_thread(int *process_fd, char **ret_maps, size_t *ret_size) {
+        DIR *tasks;
+        int fd, r = -ESRCH;
+
+        fd = openat(*process_fd, "task", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+        if (fd < 0)
+                return errno == ENOENT ? -ESRCH : -errno;
+        tasks = fdopendir(fd);
+        if (!tasks) {
+                close_fd(fd);
+                return -ENOMEM;
+        }
+        for (const struct dirent *entry; (entry = readdir(tasks));) {
+                _cleanup_free_ char *maps = NULL;
+                _cleanup_close_ int thread_fd = -1;
+                size_t size;
+
+                if (entry->d_name[0] < '0' || entry->d_name[0] > '9')
+                        continue;
+                thread_fd = openat(dirfd(tasks), entry->d_name, O_PATH | O_DIRECTORY | O_CLOEXEC);
+                if (thread_fd < 0)
+                        continue;
+                r = read_file_at(thread_fd, "maps", MAPS_SIZE_MAX, &maps, &size);
+                if (r == 0 && size > 0) {
+                        close_fd(*process_fd);
+                        *process_fd = TAKE_FD(thread_fd);
+                        *ret_maps = TAKE_PTR(maps);
+                        *ret_size = size;
+                        break;
+                }
+                if (r == 0)
+                        r = -ESRCH;
+        }
+        closedir(tasks);
+        return r;
+}
+
+int process_dir_open(ProcessDir *dir, const char *proc, pid_t pid, char **ret_maps, size_t *ret_size) {
+        _cleanup_free_ char *maps = NULL;
+        _cleanup_close_ int fd = -1;
+        char path[PATH_MAX];
+        size_t size;
+        int r;
+
+        if (pid <= 0 || snprintf(path, sizeof(path), "%s/%d", proc, (int) pid) >= (int) sizeof(path))
+                return -EINVAL;
+        fd = open(path, O_PATH | O_DIRECTORY | O_CLOEXEC);
+        if (fd < 0)
+                return errno == ENOENT ? -ESRCH : -errno;
+        r = read_file_at(fd, "maps", MAPS_SIZE_MAX, &maps, &size);
+        if (r < 0)
+                return r;
+        if (size == 0) {
+                r = open_living_thread(&fd, ret_maps, ret_size);
+                if (r < 0)
+                        return r;
+        } else {
+                *ret_maps = TAKE_PTR(maps);
+                *ret_size = size;
+        }
+        *dir = (ProcessDir){ .fd = TAKE_FD(fd), .root_fd = -1 };
+        return 0;
+}
+
+void process_dir_done(ProcessDir *dir) {
+        dir->fd = close_fd(dir->fd);
+        dir->root_fd = close_fd(dir->root_fd);
+}
+
+/* The text behind "\nkey:", NULL: not there. */
+static const char *find_key(const char *text, const char *key) {
+        size_t len = strlen(key);
+
+        for (const char *line = text; line; line = strchr(line, '\n')) {
+                line += *line == '\n';
+                if (strncmp(line, key, len) == 0 && line[len] == ':')
+                        return line + len + 1;
+        }
+        return NULL;
+}
+
+/* Value index of a line of numbers, or the last one; -1: there is none. */
+static int64_t get_number(const char *line, size_t index) {
+        int64_t value = -1;
+
+        for (size_t i = 0; i <= index; i++) {
+                line += strspn(line, " \t");
+                if (*line < '0' || *line > '9')
+                        break;
+                value = strtoll(line, (char **) &line, 10);
+        }
+        return value;
+}
+
+int process_dir_read_identity(const ProcessDir *dir, ProcessIdentity *ret) {
+        _cleanup_free_ char *status = NULL;
+        const char *uids, *pids;
+        int64_t uid, pid;
+        size_t size;
+        int r;
+
+        r = read_file_at(dir->fd, "status", STATUS_SIZE_MAX, &status, &size);
+        if (r < 0)
+                return r;
+        uids = find_key(status, "Uid");
+        /* A thread's own number is in NSpid, the process's in NStgid. */
+        pids = find_key(status, "NStgid");
+        if (!pids)
+                pids = find_key(status, "NSpid");
+        if (!uids || !pids)
+                return -EBADMSG;
+        uid = get_number(uids, /* real, effective, saved, file system */ 3);
+        pid = get_number(pids, /* the innermost */ SIZE_MAX - 1);
+        if (uid < 0 || uid > UINT32_MAX || pid <= 0 || pid > INT_MAX)
+                return -EBADMSG;
+        ret->uid = (uid_t) uid;
+        ret->inner_pid = (pid_t) pid;
+        return 0;
+}
+
+/* O_PATH does nothing to devices, FIFOs and the like; only what proved regular is really opened. */
+static int open_path(int root_fd, const char *path, bool nofollow) {
+        struct open_how how = {
+                .flags = (uint64_t) (O_PATH | O_CLOEXEC | (nofollow ? O_NOFOLLOW : 0)),
+                .resolve = RESOLVE_IN_ROOT,
+        };
+        long fd;
+
+        fd = RETRY_ON_EINTR(syscall(SYS_openat2, root_fd, path, &how, sizeof(how)));
+        if (fd >= 0)
+                return (int) fd;
+        if (errno != ENOSYS && errno != EPERM)
+                return -errno;
+        /* Before 5.6, or forbidden in a container: links then lead out of the root, and whoever asked
+         * compares what came of it with what it should be. */
+        path += strspn(path, "/");
+        fd = openat(root_fd, path, (int) how.flags);
+        return fd < 0 ? -errno : (int) fd;
+}
+
+/* Takes path_fd over. */
+static int reopen_regular(int path_fd_, struct stat *ret_st) {
+        _cleanup_close_ int path_fd = path_fd_;
+        char self[64];
+        int fd;
+
+        if (fstat(path_fd, ret_st) < 0)
+                return -errno;
+        if (!S_ISREG(ret_st->st_mode))
+                return -EBADF;
+        snprintf(self, sizeof(self), "/proc/self/fd/%d", path_fd);
+        fd = open(self, O_RDONLY | O_NONBLOCK | O_NOCTTY | O_CLOEXEC);
+        return fd < 0 ? -errno : fd;
+}
+
+int open_regular_in(int root_fd, const char *path, bool nofollow, struct stat *ret_st) {
+        int fd = open_path(root_fd, path, nofollow);
+
+        return fd < 0 ? fd : reopen_regular(fd, ret_st);
+}
+
+int open_regular_at(int dir_fd, const char *path, struct stat *ret_st) {
+        int fd = openat(dir_fd, path, O_PATH | O_CLOEXEC);
+
+        return fd < 0 ? -errno : reopen_regular(fd, ret_st);
+}
+
+int process_dir_open_file(ProcessDir *dir, const char *path, bool nofollow, struct stat *ret_st) {
+        if (path[0] != '/')
+                return -ENOENT;
+        if (dir->root_fd < 0) {
+                dir->root_fd = openat(dir->fd, "root", O_PATH | O_DIRECTORY | O_CLOEXEC);
+                if (dir->root_fd < 0)
+                        return -errno;
+        }
+        return open_regular_in(dir->root_fd, path, nofollow, ret_st);
+}

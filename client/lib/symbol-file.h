@@ -1,0 +1,55 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+#pragma once
+
+/*
+ * One mapped file with what is known of it: the inside of a MappedFile. Headers are read when it is
+ * first seen, symbols when the first address in it is looked up; then its fd is closed.
+ */
+
+#include <stdbool.h>
+#include <stdint.h>
+#include <sys/stat.h>
+
+#include "elf-file.h"
+#include "symbol-table.h"
+#include "symbolizer.h"
+
+/* What else than a file may be mapped and hold code. */
+enum SymbolFileKind {
+        SYMBOL_FILE_ELF,   /* a file; elf is NULL where it could not be opened, or is none */
+        SYMBOL_FILE_VDSO,  /* the kernel's, read from our own memory */
+        SYMBOL_FILE_JIT,   /* anonymous memory: perf maps have the names */
+        SYMBOL_FILE_OTHER, /* no names: "[vsyscall]", "[unknown]" */
+};
+
+typedef struct SymbolFile SymbolFile;
+
+struct SymbolFile {
+        MappedFile mapped; /* first, so that one is the other */
+        enum SymbolFileKind kind;
+        ElfFile *elf;
+        SymbolTable *symbols; /* NULL: none, or not yet */
+        bool loaded;          /* symbols were looked for */
+        bool opened;          /* the next three are known */
+        dev_t st_dev;
+        ino_t st_ino;
+        struct timespec mtime;
+        pid_t pid;        /* where its path means something */
+        uint64_t seen;    /* the last refresh that met it */
+        uint64_t held;    /* the last refresh whose process had it before */
+        SymbolFile *next; /* of the same bucket */
+};
+
+int symbol_file_new(SymbolFile **ret, enum SymbolFileKind kind, const char *path);
+SymbolFile *symbol_file_free(SymbolFile *file);
+DEFINE_CLEANUP(SymbolFile, symbol_file_free)
+
+/* Makes elf the file's own, build id included. */
+void symbol_file_take_elf(SymbolFile *file, ElfFile *elf);
+
+/*
+ * Symbols of its own or of a separate debug file, and those of the dynamic linker, merged, and the
+ * fd closed. Returns 0, -ENOMEM (to be tried again), or another error where the file is malformed or
+ * too big: it has no names then.
+ */
+int symbol_file_load(SymbolFile *file, const char *proc, const char *symbol_dir);

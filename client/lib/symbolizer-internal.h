@@ -1,0 +1,31 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+#pragma once
+
+/* What address spaces use of their symbolizer. */
+
+#include "maps.h"
+#include "process-dir.h"
+#include "symbol-file.h"
+#include "symbolizer.h"
+
+const char *symbolizer_get_proc(const Symbolizer *symbolizer);
+
+/* Once over the mappings of one process. */
+typedef struct Refresh {
+        ProcessDir dir;
+        pid_t pid;
+        uint64_t serial; /* no other refresh has it; marks in files are compared with it */
+} Refresh;
+
+uint64_t symbolizer_get_serial(Symbolizer *symbolizer);
+
+/* The file of a line of maps, opened where it is new. Never NULL after success; fails with -ENOMEM only. */
+int symbolizer_get_file(Symbolizer *symbolizer, Refresh *refresh, const MapsLine *line, SymbolFile **ret);
+int symbolizer_get_unknown(Symbolizer *symbolizer, SymbolFile **ret);
+
+/* The name of address, an ELF address, in file: NULL where there is none. Fails with -ENOMEM only. */
+int symbolizer_find_name(Symbolizer *symbolizer, SymbolFile *file, uint64_t address, const char **ret_name,
+                         uint64_t *ret_offset);
+
+/* A copy of name that lives as long as the symbolizer; equal names share one. */
+int symbolizer_intern(Symbolizer *symbolizer, const char *name, const char **ret);

@@ -1,0 +1,470 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+
+/*
+ * Files are found by what a line of maps says: device and inode. Such a pair identifies a file only as
+ * long as somebody holds it, so with every refresh the file is opened and compared again, and one
+ * whose size or modification time is not that of the file known before is another file.
+ *
+ * Names stay valid until the end, so neither files nor their symbols are ever dropped; what keeps
+ * memory in bounds are the caps of the readers.
+ */
+
+#include "symbolizer.h"
+
+#include <fcntl.h>
+#include <inttypes.h>
+#include <limits.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <sys/sysmacros.h>
+
+#include "symbolizer-internal.h"
+#include "vdso.h"
+
+#define N_BUCKETS 4096U
+#define OPEN_MAX_ 256U /* files kept open at once, of the 1,024 fds a process usually has */
+
+typedef struct InternedName InternedName;
+
+/* One line of maps on its way to a file. */
+typedef struct FileQuery {
+        Refresh *refresh;
+        const MapsLine *line;
+        char *path;          /* without " (deleted)" once that is known not to be part of it */
+        bool deleted;
+        SymbolFile **bucket; /* where it is or will be */
+        int fd;              /* negative: could not be opened */
+        struct stat st;
+} FileQuery;
+
+struct InternedName {
+        InternedName *next;
+        char text[];
+};
+
+struct Symbolizer {
+        char *proc, *symbol_dir;
+        SymbolFile **files; /* by id - 1 */
+        size_t n_files, allocated;
+        SymbolFile *buckets[N_BUCKETS];
+        size_t oldest_open; /* index of the first file that may still have an fd */
+        size_t n_open;
+        SymbolFile *unknown, *jit, *vdso, *other_vdso, *vsyscall;
+        size_t vdso_size;
+        InternedName **names; /* a hash table that doubles */
+        size_t n_names, n_name_buckets;
+        uint64_t serial; /* of the last refresh */
+        uint64_t n_refused;
+        bool no_map_files; /* we may not use them */
+};
+
+/* A relative one is meant from where we are now. */
+static int make_absolute(const char *path, char **ret) {
+        _cleanup_free_ char *cwd = NULL;
+
+        if (path[0] == '/')
+                return (*ret = strdup(path)) ? 0 : -ENOMEM;
+        cwd = getcwd(NULL, 0);
+        if (!cwd)
+                return -errno;
+        return asprintf(ret, "%s/%s", cwd, path) < 0 ? -ENOMEM : 0;
+}
+
+DEFINE_CLEANUP(Symbolizer, symbolizer_free)
+
+int symbolizer_new(Symbolizer **ret, const SymbolizerOptions *options) {
+        _cleanup_(symbolizer_freep) Symbolizer *s = NULL;
+        int r;
+
+        s = calloc(1, sizeof(*s));
+        if (!s)
+                return -ENOMEM;
+        r = make_absolute(options && options->proc ? options->proc : "/proc", &s->proc);
+        if (r < 0)
+                return r;
+        r = make_absolute(options && options->symbol_dir ? options->symbol_dir : "/usr/lib/debug",
+                          &s->symbol_dir);
+        if (r < 0)
+                return r;
+        *ret = TAKE_PTR(s);
+        return 0;
+}
+
+Symbolizer *symbolizer_free(Symbolizer *s) {
+        if (!s)
+                return NULL;
+        for (size_t i = 0; i < s->n_files; i++)
+                symbol_file_free(s->files[i]);
+        for (size_t i = 0; i < s->n_name_buckets; i++)
+                for (InternedName *name = s->names[i], *next; name; name = next) {
+                        next = name->next;
+                        free(name);
+                }
+        free(s->files);
+        free(s->names);
+        free(s->proc);
+        free(s->symbol_dir);
+        free(s);
+        return NULL;
+}
+
+uint64_t symbolizer_get_n_refused(Symbolizer *s) {
+        return s->n_refused;
+}
+
+const char *symbolizer_get_proc(const Symbolizer *s) {
+        return s->proc;
+}
+
+uint64_t symbolizer_get_serial(Symbolizer *s) {
+        return ++s->serial;
+}
+
+/* Takes file over and gives it its number. */
+static int add_file(Symbolizer *s, SymbolFile *file) {
+        if (s->n_files == s->allocated) {
+                size_t allocated = MAX(64, s->allocated * 2);
+                SymbolFile **files = reallocarray(s->files, allocated, sizeof(SymbolFile *));
+
+                if (!files)
+                        return -ENOMEM;
+                s->files = files;
+                s->allocated = allocated;
+        }
+        s->files[s->n_files++] = file;
+        file->mapped.id = s->n_files;
+        return 0;
+}
+
+/* Those that exist once. */
+static int get_special(Symbolizer *s, SymbolFile **slot, enum SymbolFileKind kind, const char *path,
+                       SymbolFile **ret) {
+        _cleanup_(symbol_file_freep) SymbolFile *file = NULL;
+        int r;
+
+        if (!*slot) {
+                r = symbol_file_new(&file, kind, path);
+                if (r < 0)
+                        return r;
+                r = add_file(s, file);
+                if (r < 0)
+                        return r;
+                *slot = TAKE_PTR(file);
+        }
+        *ret = *slot;
+        return 0;
+}
+
+int symbolizer_get_unknown(Symbolizer *s, SymbolFile **ret) {
+        return get_special(s, &s->unknown, SYMBOL_FILE_OTHER, "[unknown]", ret);
+}
+
+static int get_vdso(Symbolizer *s, const MapsLine *line, SymbolFile **ret) {
+        ElfFile *elf;
+        int r;
+
+        if (!s->vdso) {
+                r = get_special(s, &s->vdso, SYMBOL_FILE_VDSO, "[vdso]", ret);
+                if (r < 0)
+                        return r;
+                r = vdso_open(&elf, &s->vdso_size);
+                if (r == 0) {
+                        symbol_file_take_elf(s->vdso, elf);
+                        s->vdso->mapped.size = s->vdso_size;
+                }
+        }
+        if (vdso_is_ours(line->start, line->end, s->vdso_size)) {
+                *ret = s->vdso;
+                return 0;
+        }
+        return get_special(s, &s->other_vdso, SYMBOL_FILE_OTHER, "[vdso]", ret);
+}
+
+static bool has_prefix(const char *path, const char *prefix) {
+        return strncmp(path, prefix, strlen(prefix)) == 0;
+}
+
+/* No file: all but the kernel's own is memory that a program may have filled with code. */
+static int get_memory(Symbolizer *s, const MapsLine *line, const char *path, SymbolFile **ret) {
+        if (strcmp(path, "[vdso]") == 0)
+                return get_vdso(s, line, ret);
+        if (strcmp(path, "[vsyscall]") == 0)
+                return get_special(s, &s->vsyscall, SYMBOL_FILE_OTHER, "[vsyscall]", ret);
+        return get_special(s, &s->jit, SYMBOL_FILE_JIT, "[jit]", ret);
+}
+
+/* Files without a name, as some JITs map code: twice, writable and executable. */
+static bool is_memory_file(const char *path) {
+        return has_prefix(path, "/memfd:") || has_prefix(path, "/dev/zero") || has_prefix(path, "/SYSV") ||
+               has_prefix(path, "/anon_hugepage");
+}
+
+static SymbolFile **get_bucket(Symbolizer *s, const MapsLine *line) {
+        uint64_t device = (uint64_t) line->dev_major << 40 ^ (uint64_t) line->dev_minor << 20;
+        uint64_t hash = (line->inode ^ device) * UINT64_C(0x9e3779b97f4a7c15);
+
+        return &s->buckets[hash >> 52 & (N_BUCKETS - 1)];
+}
+
+static bool is_file_of(const SymbolFile *file, const MapsLine *line) {
+        return file->mapped.inode == line->inode && file->mapped.dev_major == line->dev_major &&
+               file->mapped.dev_minor == line->dev_minor;
+}
+
+static bool is_same_file(const SymbolFile *file, const struct stat *st) {
+        return file->opened && file->st_dev == st->st_dev && file->st_ino == st->st_ino &&
+               file->mapped.size == (uint64_t) st->st_size && file->mtime.tv_sec == st->st_mtim.tv_sec &&
+               file->mtime.tv_nsec == st->st_mtim.tv_nsec;
+}
+
+/*
+ * Is what was opened by its path what is mapped? The inode must be the same (it cannot be given
+ * to another file while it is mapped), and so must the device, except where stat() shows an anonymous one:
+ * btrfs and overlayfs have one for each subvolume or layer, and maps shows the one below.
+ */
+static bool is_mapped_file(const struct stat *st, const MapsLine *line) {
+        if (st->st_ino != line->inode)
+                return false;
+        return major(st->st_dev) == 0 ||
+               (major(st->st_dev) == line->dev_major && minor(st->st_dev) == line->dev_minor);
+}
+
+/* Where no path leads to it any more; but only the privileged may use it. */
+static int open_by_range(Symbolizer *s, FileQuery *q) {
+        char name[64];
+        int fd;
+
+        if (s->no_map_files)
+                return -EPERM;
+        snprintf(name, sizeof(name), "map_files/%" PRIx64 "-%" PRIx64, q->line->start, q->line->end);
+        fd = open_regular_at(q->refresh->dir.fd, name, &q->st);
+        if (fd == -EPERM)
+                s->no_map_files = true;
+        return fd;
+}
+
+/*
+ * By its path in the process's root; or in our own, where the kernel's name for it starts if the
+ * process lives in a chroot. The path is as in maps: " (deleted)" may be part of the name.
+ */
+static int open_by_path(FileQuery *q) {
+        int fd;
+
+        fd = process_dir_open_file(&q->refresh->dir, q->path, /* nofollow= */ false, &q->st);
+        if (fd >= 0 && is_mapped_file(&q->st, q->line))
+                return fd;
+        close_fd(fd);
+        fd = open_regular_at(AT_FDCWD, q->path, &q->st);
+        if (fd >= 0 && is_mapped_file(&q->st, q->line))
+                return fd;
+        close_fd(fd);
+        return fd >= 0 ? -ESTALE : fd;
+}
+
+/* Met in this very refresh: nothing needs to be opened again. */
+static SymbolFile *find_seen(const FileQuery *q) {
+        for (SymbolFile *file = *q->bucket; file; file = file->next)
+                if (is_file_of(file, q->line) && file->seen == q->refresh->serial)
+                        return file;
+        return NULL;
+}
+
+/*
+ * The file that was opened. Where none could be, the process must have had it all the time, or
+ * it is one that could not be opened before either.
+ */
+static SymbolFile *find_known(const FileQuery *q) {
+        for (SymbolFile *file = *q->bucket; file; file = file->next) {
+                if (!is_file_of(file, q->line))
+                        continue;
+                if (q->fd >= 0 ? is_same_file(file, &q->st)
+                               : (file->held == q->refresh->serial || !file->opened) &&
+                                         strcmp(file->mapped.path, q->path) == 0)
+                        return file;
+        }
+        return NULL;
+}
+
+static int load(Symbolizer *s, SymbolFile *file) {
+        bool open = file->elf && !file->loaded && file->kind == SYMBOL_FILE_ELF;
+        int r;
+
+        r = symbol_file_load(file, s->proc, s->symbol_dir);
+        if (r == -ENOMEM)
+                return r;
+        if (r < 0)
+                s->n_refused++;
+        if (open)
+                s->n_open--;
+        return 0;
+}
+
+/* Those that have been open for longest read their symbols now. */
+static int limit_open(Symbolizer *s) {
+        while (s->n_open > OPEN_MAX_ && s->oldest_open < s->n_files) {
+                int r = load(s, s->files[s->oldest_open]);
+
+                if (r < 0)
+                        return r;
+                s->oldest_open++;
+        }
+        return 0;
+}
+
+/* A file that is no ELF file is mapped all the same, without names. Keeps the fd where it is one. */
+static int read_elf(SymbolFile *file, FileQuery *q) {
+        ElfFile *elf;
+        int r;
+
+        file->opened = true;
+        file->st_dev = q->st.st_dev;
+        file->st_ino = q->st.st_ino;
+        file->mtime = q->st.st_mtim;
+        file->mapped.size = (uint64_t) q->st.st_size;
+        r = elf_file_new_take_fd(&elf, q->fd);
+        if (r < 0)
+                return r;
+        TAKE_FD(q->fd);
+        symbol_file_take_elf(file, elf);
+        return 0;
+}
+
+static int new_file(Symbolizer *s, FileQuery *q, SymbolFile **ret) {
+        _cleanup_(symbol_file_freep) SymbolFile *file = NULL;
+        int r;
+
+        r = symbol_file_new(&file, SYMBOL_FILE_ELF, q->path);
+        if (r < 0)
+                return r;
+        file->mapped.dev_major = q->line->dev_major;
+        file->mapped.dev_minor = q->line->dev_minor;
+        file->mapped.inode = q->line->inode;
+        file->mapped.deleted = q->deleted;
+        r = q->fd >= 0 ? read_elf(file, q) : -ESTALE;
+        if (r == -ENOMEM)
+                return r;
+        /* A program may be started from memory; what is no ELF file there is a JIT's. */
+        if (r < 0 && is_memory_file(q->path))
+                file->kind = SYMBOL_FILE_JIT;
+        else if (r < 0)
+                s->n_refused++;
+        r = add_file(s, file);
+        if (r < 0)
+                return r;
+        file->next = *q->bucket;
+        *q->bucket = file;
+        s->n_open += file->elf != NULL;
+        *ret = TAKE_PTR(file);
+        return limit_open(s);
+}
+
+static int get_mapped(Symbolizer *s, FileQuery *q, SymbolFile **ret) {
+        SymbolFile *file;
+        int r;
+
+        q->fd = open_by_path(q);
+        if (q->fd < 0) {
+                q->deleted = maps_path_strip_deleted(q->path);
+                q->fd = open_by_range(s, q);
+        }
+        file = find_known(q);
+        r = file ? 0 : new_file(s, q, &file);
+        close_fd(q->fd);
+        if (r < 0)
+                return r;
+        if (!file->loaded)
+                file->pid = q->refresh->pid;
+        file->seen = q->refresh->serial;
+        *ret = file;
+        return 0;
+}
+
+int symbolizer_get_file(Symbolizer *s, Refresh *refresh, const MapsLine *line, SymbolFile **ret) {
+        char path[PATH_MAX + 32];
+        FileQuery q = {
+                .refresh = refresh,
+                .line = line,
+                .path = path,
+                .bucket = get_bucket(s, line),
+                .fd = -1,
+        };
+        SymbolFile *file;
+
+        file = line->inode > 0 ? find_seen(&q) : NULL;
+        if (file) {
+                *ret = file;
+                return 0;
+        }
+        if (maps_line_get_path(line, path, sizeof(path)) < 0)
+                return symbolizer_get_unknown(s, ret);
+        if (line->inode == 0 || path[0] != '/')
+                return get_memory(s, line, path, ret);
+        return get_mapped(s, &q, ret);
+}
+
+int symbolizer_find_name(Symbolizer *s, SymbolFile *file, uint64_t address, const char **ret_name,
+                         uint64_t *ret_offset) {
+        int r;
+
+        r = load(s, file);
+        if (r < 0)
+                return r;
+        *ret_name = file->symbols ? symbol_table_find(file->symbols, address, ret_offset) : NULL;
+        return 0;
+}
+
+static uint64_t hash_string(const char *text) {
+        uint64_t hash = UINT64_C(0xcbf29ce484222325);
+
+        for (; *text; text++)
+                hash = (hash ^ (uint8_t) *text) * UINT64_C(0x100000001b3);
+        return hash;
+}
+
+static int grow_names(Symbolizer *s) {
+        size_t n = MAX(256, s->n_name_buckets * 2);
+        InternedName **names;
+
+        if (s->n_names < s->n_name_buckets)
+                return 0;
+        names = calloc(n, sizeof(*names));
+        if (!names)
+                return -ENOMEM;
+        for (size_t i = 0; i < s->n_name_buckets; i++)
+                for (InternedName *name = s->names[i], *next; name; name = next) {
+                        InternedName **bucket = &names[hash_string(name->text) & (n - 1)];
+
+                        next = name->next;
+                        name->next = *bucket;
+                        *bucket = name;
+                }
+        free(s->names);
+        s->names = names;
+        s->n_name_buckets = n;
+        return 0;
+}
+
+int symbolizer_intern(Symbolizer *s, const char *text, const char **ret) {
+        size_t size = strlen(text) + 1;
+        InternedName *name, **bucket;
+        int r;
+
+        r = grow_names(s);
+        if (r < 0)
+                return r;
+        bucket = &s->names[hash_string(text) & (s->n_name_buckets - 1)];
+        for (name = *bucket; name; name = name->next)
+                if (strcmp(name->text, text) == 0) {
+                        *ret = name->text;
+                        return 0;
+                }
+        name = malloc(sizeof(*name) + size);
+        if (!name)
+                return -ENOMEM;
+        memcpy(name->text, text, size);
+        name->next = *bucket;
+        *bucket = name;
+        s->n_names++;
+        *ret = name->text;
+        return 0;
+}
