@@ -1,0 +1,50 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+#pragma once
+
+/*
+ * CPU time whose amount is known. A unit of work is a chain of dependent multiplications: it takes the same
+ * number of cycles wherever it stands, however the function around it is aligned, and calls nothing. The
+ * functions under test do k units each, so their shares of CPU time are ratios of integers.
+ */
+
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <time.h>
+
+#define NOINLINE __attribute__((noinline))
+
+/* About 20 us: short beside any sampling period, long beside the loop around it. */
+#define SPIN_UNIT 10000
+
+/* Inlined, so that the caller is the leaf. The result depends on every step: nothing can be left out. */
+static inline __attribute__((always_inline)) uint64_t spin(uint64_t x, unsigned int units) {
+        for (unsigned int i = 0; i < units * SPIN_UNIT; i++)
+                x = x * 6364136223846793005u + 1442695040888963407u;
+        return x;
+}
+
+/* CPU seconds of the calling thread, which is what is sampled. */
+static inline double spin_cpu_seconds(void) {
+        struct timespec t;
+
+        clock_gettime(CLOCK_THREAD_CPUTIME_ID, &t);
+        return (double) t.tv_sec + (double) t.tv_nsec / 1e9;
+}
+
+/* The only argument of each workload: how many CPU seconds. */
+static inline double spin_seconds(int argc, char **argv) {
+        char *end = NULL;
+        double seconds = argc == 2 ? strtod(argv[1], &end) : 0;
+
+        if (!(seconds > 0 && seconds <= 3600) || *end != '\0') {
+                fprintf(stderr, "usage: %s CPU-SECONDS\n", argv[0]);
+                exit(2);
+        }
+        return seconds;
+}
+
+/* Keeps the result and with it the work. */
+static inline int spin_end(uint64_t x) {
+        return x == 42 ? 3 : 0;
+}
