@@ -50,6 +50,7 @@ enum rs_message_type {
         RS_STOPPED = 9,
         RS_STATS = 10, /* struct rs_request */
         RS_STATISTICS = 11,
+        RS_OPEN = 12, /* struct rs_open; to a directly started helper only, unanswered but by END */
         RS_END = 13, /* unasked: the session is over, error says why */
 };
 
@@ -75,6 +76,7 @@ enum rs_error {
         RS_ERROR_HELPER_GONE = 17,  /* END: the helper ends */
         RS_ERROR_REVOKED = 18,      /* END: the grant was withdrawn */
         RS_ERROR_PROTOCOL = 19,     /* END: the client broke the protocol */
+        RS_ERROR_BUDGET = 20,       /* END: a directly started helper was asked for more than any session may have */
         RS_ERROR_MAX
 };
 
@@ -94,6 +96,22 @@ struct rs_event {
         __u64 value;
 };
 
+/*
+ * What is granted: the options of OpenSession, checked. Over the bus the front fills it in; a helper
+ * started directly takes it in OPEN, its first packet, before there is a session.
+ */
+struct rs_grant {
+        __u32 uid;        /* of the client; in OPEN: 0, and ignored */
+        __u32 grants;     /* RS_GRANT_* */
+        __u32 max_frames; /* 1 to RS_FRAMES_MAX */
+        __u32 nr_events;  /* 1 to RS_EVENTS_MAX */
+        __u64 ring_size;  /* bytes, a power of two */
+        struct rs_event events[RS_EVENTS_MAX];
+};
+
+#define RS_RING_SIZE_MIN (64U * 1024)
+#define RS_RING_SIZE_MAX (64U * 1024 * 1024)
+
 struct rs_message {
         __u32 type; /* enum rs_message_type */
         __u32 len;  /* of the whole message in bytes */
@@ -104,6 +122,11 @@ struct rs_message {
 
 struct rs_request {
         struct rs_message m;
+};
+
+struct rs_open {
+        struct rs_message m;
+        struct rs_grant grant;
 };
 
 struct rs_hello {
@@ -160,6 +183,7 @@ struct rs_statistics {
 union rs_any_message {
         struct rs_message m;
         struct rs_request request;
+        struct rs_open open;
         struct rs_hello hello;
         struct rs_welcome welcome;
         struct rs_target target;
@@ -168,6 +192,7 @@ union rs_any_message {
 };
 
 _Static_assert(sizeof(struct rs_message) == 24, "wire format");
+_Static_assert(sizeof(struct rs_grant) == 24 + 16 * RS_EVENTS_MAX, "wire format");
 _Static_assert(sizeof(struct rs_hello) == 32, "wire format");
 _Static_assert(sizeof(struct rs_welcome) == 72 + 4 * 32 + 16 * RS_EVENTS_MAX, "wire format");
 _Static_assert(sizeof(struct rs_target) == 32, "wire format");

@@ -1,0 +1,45 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later OR GPL-2.0-only */
+#pragma once
+
+/*
+ * What a session tells its programs, and what their iterator tells the session. Lives in maps that
+ * never leave the helper.
+ */
+
+#include "record.h"
+
+/* Direct-mapped, racy on purpose (see sampler.bpf.c); powers of two. */
+#define RS_SENT_SLOTS 65536
+#define RS_ANNOUNCED_SLOTS 8192
+/* Processes followed in a session with targets: those named and those they started. */
+#define RS_TRACKED_MAX 16384
+
+struct rs_namespace {
+        __u64 id;    /* never used again; 0 before 6.18 */
+        __u32 inum;  /* as stat() of /proc/PID/ns/ shows; 0: nobody matches */
+        __u32 level; /* 0: the initial one */
+};
+
+/* Whom the access rule is evaluated for: fixed at HELLO. uids and gids are the kernel's own. */
+struct rs_identity {
+        __u32 uid;
+        __u32 gid;
+        __u64 caps; /* effective capabilities; always 0 but in direct mode */
+        struct rs_namespace user_ns;
+        struct rs_namespace pid_ns;
+};
+
+/* One task, as the iterator describes it. */
+struct rs_task_info {
+        struct rs_identity identity; /* of the task itself */
+        __u64 start;                 /* of the thread, ns, CLOCK_BOOTTIME */
+        __u32 tgid;                  /* in the helper's pid namespace, 0: not there */
+        __u32 tid;                   /* the same */
+        __u32 client_tid;            /* in the client's pid namespace, 0: not there */
+        __u32 admitted;              /* 1: the access rule holds for the session's identity */
+        __u32 tgid_root;             /* in the initial pid namespace: what the programs use as key */
+        __u32 ring_safe; /* the kernel has the fix for CVE-2024-41009 (bpf_ringbuf.pending_pos) */
+};
+
+_Static_assert(sizeof(struct rs_identity) == 48, "shared with the programs");
+_Static_assert(sizeof(struct rs_task_info) == 80, "shared with the programs");

@@ -1,0 +1,197 @@
+/* SPDX-License-Identifier: GPL-2.0-only */
+#pragma once
+
+/*
+ * The access rule: may the client of this session see this task?
+ *
+ * It is the DAC and capability part of the kernel's own __ptrace_may_access() with
+ * PTRACE_MODE_READ (kernel/ptrace.c) and of cap_capable() and cap_ptrace_access_check()
+ * (security/commoncap.c), evaluated for the identity that was frozen at HELLO. Evaluated at every
+ * sample and for every record about a task, since a task's credentials change under way.
+ *
+ * A read that fails leaves zero, and zero is root's uid, the empty capability set and the initial
+ * level: so every read is checked, and a failed one denies. Each condition has a number;
+ * RINGSIDE_RULE_MUTANT leaves one out so that the tests can show that they notice.
+ *
+ * The parts are global functions, which the verifier checks once each; it wants plain numbers as
+ * their arguments, so tasks and namespaces are passed as addresses that only checked reads follow.
+ */
+
+#include "kernel.h"
+
+#include "control.h"
+
+/* Set once, at HELLO, before anything is attached. */
+struct rs_identity identity = {};
+
+#ifndef RINGSIDE_RULE_MUTANT
+#define RINGSIDE_RULE_MUTANT 0
+#endif
+#define RULE_SKIPS(n) (RINGSIDE_RULE_MUTANT == (n))
+
+/* True on failure. */
+#define READ_FAILS(dst, field) (bpf_core_read(&(dst), sizeof(dst), &(field)) != 0)
+
+/* False on failure. */
+static __always_inline bool namespace_read(struct rs_namespace *ret, struct ns_common *ns) {
+        ret->id = 0;
+        if (bpf_core_field_exists(((struct ns_common___with_id *) 0)->ns_id) &&
+            READ_FAILS(ret->id, ((struct ns_common___with_id *) ns)->ns_id))
+                return false;
+        return !READ_FAILS(ret->inum, ns->inum);
+}
+
+static __always_inline bool namespace_is(struct ns_common *ns, const struct rs_namespace *wanted) {
+        struct rs_namespace n;
+
+        return namespace_read(&n, ns) && n.inum != 0 && n.inum == wanted->inum && n.id == wanted->id;
+}
+
+#define OWNS_NO 0
+#define OWNS_YES 1
+
+/* One level of rule_owns(): OWNS_NO, OWNS_YES, or the address of the parent to go on with. */
+__noinline __u64 rule_owns_level(__u64 address) {
+        struct user_namespace *ns = (void *) address, *parent;
+        kuid_t owner;
+        int level;
+
+        if (namespace_is(&ns->ns, &identity.user_ns))
+                return (identity.caps >> CAP_SYS_PTRACE) & 1 ? OWNS_YES : OWNS_NO;
+        if (READ_FAILS(level, ns->level) || level <= (int) identity.user_ns.level)
+                return OWNS_NO;
+        if (READ_FAILS(parent, ns->parent) || !parent)
+                return OWNS_NO;
+        if (namespace_is(&parent->ns, &identity.user_ns) && !READ_FAILS(owner, ns->owner) &&
+            owner.val == identity.uid)
+                return OWNS_YES;
+        return (__u64) parent;
+}
+
+/*
+ * cap_capable() for CAP_SYS_PTRACE in a user namespace: the client holds it in its own namespace
+ * (direct mode only), or its user owns a child of its own namespace that is this one or above it.
+ */
+__noinline int rule_owns(__u64 address) {
+        for (int i = 0; i < USER_NS_DEPTH_MAX; i++) {
+                address = rule_owns_level(address);
+                if (address == OWNS_NO || address == OWNS_YES)
+                        return address == OWNS_YES;
+        }
+        return false;
+}
+
+static __always_inline bool rule_same_ids(const struct cred *cred, const struct rs_identity *client) {
+        kuid_t uid, euid, suid;
+        kgid_t gid, egid, sgid;
+
+        if (READ_FAILS(uid, cred->uid) || READ_FAILS(euid, cred->euid) || READ_FAILS(suid, cred->suid) ||
+            READ_FAILS(gid, cred->gid) || READ_FAILS(egid, cred->egid) || READ_FAILS(sgid, cred->sgid))
+                return false;
+        if (!RULE_SKIPS(1) && uid.val != client->uid)
+                return false;
+        if (!RULE_SKIPS(2) && euid.val != client->uid)
+                return false;
+        if (!RULE_SKIPS(3) && suid.val != client->uid)
+                return false;
+        if (!RULE_SKIPS(4) && (gid.val != client->gid || egid.val != client->gid || sgid.val != client->gid))
+                return false;
+        return true;
+}
+
+/* get_dumpable(mm) == SUID_DUMP_USER */
+static __always_inline bool rule_dumpable(struct mm_struct *mm) {
+        unsigned long flags = 0;
+
+        if (bpf_core_field_exists(((struct mm_struct___since_6_18 *) 0)->flags.__mm_flags)) {
+                if (READ_FAILS(flags, ((struct mm_struct___since_6_18 *) mm)->flags.__mm_flags[0]))
+                        return false;
+        } else if (bpf_core_field_exists(((struct mm_struct___before_6_18 *) 0)->flags)) {
+                if (READ_FAILS(flags, ((struct mm_struct___before_6_18 *) mm)->flags))
+                        return false;
+        } else
+                return false; /* a layout nobody has taught us */
+        return (flags & MMF_DUMPABLE_MASK) == SUID_DUMP_USER;
+}
+
+/* Credentials and memory: conditions 1 to 3 of the design. */
+__noinline int rule_may_read(__u64 address) {
+        struct task_struct *task = (void *) address;
+        const struct rs_identity *client = &identity;
+        struct user_namespace *ns, *mm_ns;
+        const struct cred *cred;
+        struct mm_struct *mm;
+        unsigned int flags;
+        bool owns;
+        __u64 permitted;
+
+        /* The layout that is one set of 64 capabilities, whatever it is called. */
+        if (bpf_core_field_size(((struct cred *) 0)->cap_permitted) != sizeof(permitted))
+                return false;
+        if (READ_FAILS(flags, task->flags) || (flags & PF_KTHREAD))
+                return false;
+        /* Kernel threads borrow an mm as active_mm only; a task past exit_mm has none. */
+        if (READ_FAILS(mm, task->mm) || !mm)
+                return false;
+        /* real_cred: what others see of the task; cred can be overridden for a while. */
+        if (READ_FAILS(cred, task->real_cred) || !cred || READ_FAILS(ns, cred->user_ns) || !ns ||
+            READ_FAILS(mm_ns, mm->user_ns) || !mm_ns ||
+            bpf_core_read(&permitted, sizeof(permitted), &cred->cap_permitted) != 0)
+                return false;
+
+        owns = rule_owns((__u64) ns);
+        if (!rule_same_ids(cred, client) && !owns)
+                return false;
+        if (!RULE_SKIPS(5) && !rule_dumpable(mm) && !rule_owns((__u64) mm_ns))
+                return false;
+        if (!RULE_SKIPS(6) && !owns && !namespace_is(&ns->ns, &client->user_ns))
+                return false;
+        if (!RULE_SKIPS(7) && !owns && (permitted & ~client->caps) != 0)
+                return false;
+        return true;
+}
+
+/* The number of a pid in a namespace, 0: it has none there. */
+static __always_inline __u32 pid_number(struct pid *pid, const struct rs_namespace *wanted) {
+        struct pid_namespace *ns;
+        struct upid *numbers;
+        unsigned int level;
+        __u32 nr;
+
+        if (READ_FAILS(level, pid->level) || wanted->level > level || wanted->level > 32)
+                return 0;
+        numbers = (void *) &pid->numbers[0];
+        numbers = (void *) numbers + (__u64) wanted->level * bpf_core_type_size(struct upid);
+        if (READ_FAILS(ns, numbers->ns) || !ns || !namespace_is(&ns->ns, wanted) || READ_FAILS(nr, numbers->nr))
+                return 0;
+        return nr;
+}
+
+static __always_inline struct pid *task_tgid(struct task_struct *task) {
+        struct signal_struct *signal;
+        struct pid *pid;
+
+        if (READ_FAILS(signal, task->signal) || !signal || READ_FAILS(pid, signal->pids[PIDTYPE_TGID]))
+                return 0;
+        return pid;
+}
+
+/* Condition 4: the numbers by which the client knows the task, pid << 32 | tid; 0: it does not. */
+__noinline __u64 rule_numbers(__u64 address) {
+        struct task_struct *task = (void *) address;
+        struct pid *tgid = task_tgid(task), *tid;
+        __u32 pid_nr, tid_nr;
+
+        if (!tgid || READ_FAILS(tid, task->thread_pid) || !tid)
+                return 0;
+        pid_nr = pid_number(tgid, &identity.pid_ns);
+        tid_nr = pid_number(tid, &identity.pid_ns);
+        if (RULE_SKIPS(8) && !pid_nr && (READ_FAILS(pid_nr, task->tgid) || READ_FAILS(tid_nr, task->pid)))
+                return 0;
+        return pid_nr && tid_nr ? (__u64) pid_nr << 32 | tid_nr : 0;
+}
+
+/* The whole rule: the task's numbers, 0: there is no such task for this client. */
+static __always_inline __u64 rule_admits(__u64 task) {
+        return rule_may_read(task) ? rule_numbers(task) : 0;
+}

@@ -1,0 +1,468 @@
+/* SPDX-License-Identifier: GPL-2.0-only */
+
+/*
+ * The programs of one session: a sampler on every perf event, four on process events, and an
+ * iterator that describes single tasks to the session.
+ *
+ * Each begins with the access rule (rule.h). Nothing is reserved in the ring before it has passed
+ * and every frame is what may be told, since the client watches the ring's pages live.
+ *
+ * Samplers run in hardware interrupts or NMIs: they look hashes up but never update them, since a
+ * hash's bucket lock may be held by the very code that was interrupted. What samplers write is plain
+ * arrays, racy on purpose: the worst of a lost race is a record that is sent twice.
+ */
+
+#include "kernel.h"
+
+#include "control.h"
+#include "rule.h"
+#include "walk.h"
+
+char LICENSE[] SEC("license") = "GPL";
+
+/* Set before the programs are loaded. */
+const volatile __u64 session_key = 0; /* of the stack ids; random */
+const volatile __u32 max_frames = 127;
+const volatile bool targeted = false;
+const volatile __u64 wakeup_mark = 0; /* bytes in the ring that wake the client */
+const volatile bool weighted[RS_EVENTS_MAX] = {};
+
+/* Set once, at HELLO, as the identity is. */
+struct rs_namespace helper_pid_ns = {};
+
+/* A pointer the verifier knows as one, as a plain number (rule.h says why). */
+static __always_inline __u64 address_of(const void *pointer) {
+        __u64 address = 0;
+
+        bpf_probe_read_kernel(&address, sizeof(address), &pointer);
+        return address;
+}
+
+struct {
+        __uint(type, BPF_MAP_TYPE_RINGBUF);
+        __uint(max_entries, 65536);
+} rs_ring SEC(".maps");
+
+struct {
+        __uint(type, BPF_MAP_TYPE_ARRAY);
+        __uint(map_flags, BPF_F_MMAPABLE);
+        __uint(max_entries, 1);
+        __type(key, __u32);
+        __type(value, struct rs_counters);
+} rs_counters SEC(".maps");
+
+/* Which stacks are in the ring already: the slot's id, by the id's low bits. */
+struct {
+        __uint(type, BPF_MAP_TYPE_ARRAY);
+        __uint(max_entries, RS_SENT_SLOTS);
+        __type(key, __u32);
+        __type(value, __u64);
+} rs_sent SEC(".maps");
+
+/* Which processes the client knows of. */
+struct {
+        __uint(type, BPF_MAP_TYPE_ARRAY);
+        __uint(max_entries, RS_ANNOUNCED_SLOTS);
+        __type(key, __u32);
+        __type(value, __u64);
+} rs_announced SEC(".maps");
+
+/* With targets: the processes whose events are told, by number in the initial pid namespace. */
+struct {
+        __uint(type, BPF_MAP_TYPE_HASH);
+        __uint(max_entries, RS_TRACKED_MAX);
+        __type(key, __u32);
+        __type(value, __u64); /* 1: its children are followed, 0: not */
+} rs_tracked SEC(".maps");
+
+static __always_inline struct rs_counters *counters_get(void) {
+        __u32 cpu = bpf_get_smp_processor_id();
+
+        return bpf_map_lookup_elem(&rs_counters, &cpu);
+}
+
+/* Wakes the client only where the fill passes the mark: a wakeup costs more than a record. */
+static __always_inline __u64 ring_wakeup(struct rs_counters *c, __u64 size) {
+        __u64 avail = bpf_ringbuf_query(&rs_ring, BPF_RB_AVAIL_DATA);
+
+        if (avail > c->ring_peak)
+                c->ring_peak = avail;
+        return avail < wakeup_mark && avail + size + 8 >= wakeup_mark ? BPF_RB_FORCE_WAKEUP : BPF_RB_NO_WAKEUP;
+}
+
+/* ---- processes ---- */
+
+struct process_key {
+        __u64 key; /* never 0 */
+        __u64 start;
+};
+
+/* Tells a process from a later one with the same number; not from itself after exec. */
+static __always_inline bool process_key_read(struct process_key *ret, struct task_struct *task) {
+        __u32 tgid;
+
+        if (READ_FAILS(tgid, task->tgid) || READ_FAILS(ret->start, task->start_boottime))
+                return false;
+        ret->key = hash_step(session_key, tgid) | 1;
+        return true;
+}
+
+static __always_inline bool announced_has(const struct process_key *p) {
+        __u32 slot = p->key >> 32 & (RS_ANNOUNCED_SLOTS - 1);
+        __u64 *known = bpf_map_lookup_elem(&rs_announced, &slot);
+
+        return known && *known == p->key;
+}
+
+static __always_inline void announced_set(const struct process_key *p, bool known) {
+        __u32 slot = p->key >> 32 & (RS_ANNOUNCED_SLOTS - 1);
+        __u64 *value = bpf_map_lookup_elem(&rs_announced, &slot);
+
+        if (value)
+                *value = known ? p->key : 0;
+}
+
+/* Copies a complete record; used where the program may be preempted between reserve and submit. */
+static __always_inline void process_emit(struct rs_process *p, enum rs_process_kind kind, bool wakeup) {
+        struct rs_counters *c = counters_get();
+
+        if (!c)
+                return;
+        p->r.type = RS_RECORD_PROCESS;
+        p->r.event = kind;
+        p->r.len = sizeof(*p);
+        p->r.cpu = bpf_get_smp_processor_id();
+        p->time = bpf_ktime_get_boot_ns();
+        if (bpf_ringbuf_output(&rs_ring, p, sizeof(*p), wakeup ? BPF_RB_FORCE_WAKEUP : ring_wakeup(c, sizeof(*p))) ==
+            0)
+                __sync_fetch_and_add(&c->processes, 1);
+        else
+                __sync_fetch_and_add(&c->processes_lost, 1);
+}
+
+static __always_inline bool process_fill(struct rs_process *p, struct task_struct *task, __u64 start) {
+        struct task_struct *parent;
+
+        p->start = start;
+        if (bpf_core_read(&p->comm, sizeof(p->comm), &task->comm) != 0)
+                return false;
+        if (!READ_FAILS(parent, task->real_parent) && parent)
+                p->ppid = rule_admits((__u64) parent) >> 32;
+        return true;
+}
+
+/* False where the rule hides the task. */
+static __always_inline bool process_admit(struct rs_process *p, __u64 numbers) {
+        p->pid = numbers >> 32;
+        p->tid = numbers;
+        return numbers != 0;
+}
+
+static __always_inline bool tracked_has(struct task_struct *task) {
+        __u32 tgid;
+
+        if (!targeted)
+                return true;
+        return !READ_FAILS(tgid, task->tgid) && bpf_map_lookup_elem(&rs_tracked, &tgid);
+}
+
+/* The child of a process that is followed is followed as well. */
+static __always_inline void tracked_inherit(struct task_struct *parent, struct task_struct *child) {
+        __u32 parent_tgid, tgid;
+        __u64 *follow, one = 1;
+
+        if (!targeted || READ_FAILS(parent_tgid, parent->tgid) || READ_FAILS(tgid, child->tgid) || tgid == parent_tgid)
+                return;
+        follow = bpf_map_lookup_elem(&rs_tracked, &parent_tgid);
+        if (follow && *follow)
+                bpf_map_update_elem(&rs_tracked, &tgid, &one, BPF_ANY);
+}
+
+SEC("tp_btf/sched_process_fork")
+int BPF_PROG(on_fork, struct task_struct *parent, struct task_struct *child) {
+        struct rs_process p = {};
+        struct process_key key;
+
+        tracked_inherit(parent, child);
+        if (!tracked_has(child) || !process_admit(&p, rule_admits(address_of(child))) || !process_key_read(&key, child) ||
+            !process_fill(&p, child, key.start))
+                return 0;
+        if (p.pid == p.tid)
+                announced_set(&key, true);
+        process_emit(&p, RS_PROCESS_FORK, p.pid == p.tid);
+        return 0;
+}
+
+SEC("tp_btf/sched_process_exec")
+int BPF_PROG(on_exec, struct task_struct *task, int old_pid, struct linux_binprm *bprm) {
+        struct rs_process p = {};
+        struct process_key key;
+
+        if (!tracked_has(task) || !process_key_read(&key, task))
+                return 0;
+        if (process_admit(&p, rule_admits(address_of(task)))) {
+                if (!process_fill(&p, task, key.start))
+                        return 0;
+                announced_set(&key, true);
+                process_emit(&p, RS_PROCESS_EXEC, true);
+        } else if (announced_has(&key) && process_admit(&p, rule_numbers(address_of(task)))) {
+                /* It was in view and no longer is: that, and not one word about what it is now. */
+                p.start = key.start;
+                announced_set(&key, false);
+                process_emit(&p, RS_PROCESS_GONE, true);
+        }
+        return 0;
+}
+
+SEC("tp_btf/task_rename")
+int BPF_PROG(on_rename, struct task_struct *task, const char *comm) {
+        struct rs_process p = {};
+        struct process_key key;
+
+        if (!tracked_has(task) || !process_key_read(&key, task) || !announced_has(&key) ||
+            !process_admit(&p, rule_admits(address_of(task))))
+                return 0;
+        p.start = key.start;
+        if (bpf_probe_read_kernel_str(p.comm, sizeof(p.comm), comm) < 0)
+                return 0;
+        process_emit(&p, RS_PROCESS_COMM, false);
+        return 0;
+}
+
+/*
+ * Before 6.16 this runs after exit_mm(), where the rule cannot hold any more: what counts is that the
+ * process was in view, and the record says nothing but that it is over.
+ */
+SEC("tp_btf/sched_process_exit")
+int BPF_PROG(on_exit, struct task_struct *task) {
+        struct signal_struct *signal;
+        struct rs_process p = {};
+        struct process_key key;
+        __u32 tgid;
+        int live;
+
+        if (READ_FAILS(signal, task->signal) || !signal || READ_FAILS(live, signal->live.counter) || live != 0 ||
+            READ_FAILS(tgid, task->tgid))
+                return 0;
+        if (!process_key_read(&key, task) || !announced_has(&key) || !process_admit(&p, rule_numbers(address_of(task))))
+                return 0;
+        announced_set(&key, false);
+        if (targeted)
+                bpf_map_delete_elem(&rs_tracked, &tgid);
+        p.start = key.start;
+        p.tid = p.pid;
+        process_emit(&p, RS_PROCESS_EXIT, true);
+        return 0;
+}
+
+/* First sample of a process that was there before the session. */
+static __always_inline void announce(struct task_struct *task, __u32 pid, __u32 tid) {
+        struct process_key key;
+        struct rs_process p = {.pid = pid, .tid = tid};
+
+        if (!process_key_read(&key, task) || announced_has(&key) || !process_fill(&p, task, key.start))
+                return;
+        announced_set(&key, true);
+        process_emit(&p, RS_PROCESS_SEEN, true);
+}
+
+/* ---- samples ---- */
+
+/* Puts the registers the walk starts from into the scratch, and the leaf or the entry into the kernel. */
+static __always_inline __u64 walk_prepare(struct scratch *s, struct perf_event_context *ctx, struct task_struct *task,
+                                          __u16 *flags) {
+        __u64 ip, fp;
+
+        if (CONTEXT_IS_USER(ctx)) {
+#if defined(__TARGET_ARCH_x86)
+                if (CS_IS_COMPAT(ctx->cs)) {
+                        s->walk.end = RS_WALK_COMPAT;
+                        return ctx->ip;
+                }
+#endif
+                s->walk.fp = CONTEXT_FP(ctx);
+                return CONTEXT_IP(ctx);
+        }
+
+        *flags |= RS_SAMPLE_KERNEL_MODE;
+        struct pt_regs *regs = (void *) bpf_task_pt_regs(task);
+#if defined(__TARGET_ARCH_x86)
+        unsigned long cs;
+
+        if (READ_FAILS(ip, regs->ip) || READ_FAILS(fp, regs->bp) || READ_FAILS(cs, regs->cs))
+                return RS_FRAME_KERNEL;
+        if (CS_IS_COMPAT(cs)) {
+                s->walk.end = RS_WALK_COMPAT;
+                return RS_FRAME_KERNEL;
+        }
+#else
+        if (READ_FAILS(ip, regs->user_regs.pc) || READ_FAILS(fp, regs->user_regs.regs[29]))
+                return RS_FRAME_KERNEL;
+#endif
+        /* A task that has not been to user space yet has no registers of it. */
+        if (ip == 0 || ip >= TASK_SIZE_MAX) {
+                *flags |= RS_SAMPLE_NO_USER;
+                return RS_FRAME_KERNEL;
+        }
+        walk_push(s, ip);
+        s->walk.fp = fp;
+        return RS_FRAME_KERNEL;
+}
+
+/* The id of the callers, sent if the client has not got them; false: the ring was full. */
+static __always_inline bool stack_send(struct scratch *s, struct rs_counters *c, __u32 pid, __u64 *ret_id) {
+        __u32 n = s->walk.n, slot, size;
+        struct rs_stack *stack;
+        __u64 id, *sent;
+
+        *ret_id = 0;
+        if (n == 0)
+                return true;
+        id = s->walk.hash | 1;
+        slot = id >> 32 & (RS_SENT_SLOTS - 1);
+        sent = bpf_map_lookup_elem(&rs_sent, &slot);
+        if (!sent)
+                return false;
+        *ret_id = id;
+        if (*sent == id)
+                return true;
+
+        if (n > RS_FRAMES_MAX)
+                n = RS_FRAMES_MAX;
+        stack = (void *) s->stack;
+        size = sizeof(*stack) + n * 8;
+        stack->r.type = RS_RECORD_STACK;
+        stack->r.len = size;
+        stack->r.cpu = bpf_get_smp_processor_id();
+        stack->id = id;
+        stack->pid = pid;
+        stack->nr_user = n;
+        if (bpf_ringbuf_output(&rs_ring, stack, size, ring_wakeup(c, size)) != 0) {
+                c->stacks_lost++;
+                return false;
+        }
+        c->stacks++;
+        *sent = id;
+        return true;
+}
+
+static __always_inline void sample_fill(struct rs_sample *r, const struct rs_sample *from, __u8 type, __u16 len) {
+        *r = *from;
+        r->r.type = type;
+        r->r.len = len;
+}
+
+static __always_inline bool sample_send(struct rs_counters *c, const struct rs_sample *sample, bool with_weight,
+                                        __u64 weight) {
+        if (with_weight) {
+                struct rs_wsample *r = bpf_ringbuf_reserve(&rs_ring, sizeof(*r), 0);
+
+                if (!r)
+                        return false;
+                sample_fill(&r->s, sample, RS_RECORD_WSAMPLE, sizeof(*r));
+                r->weight = weight;
+                bpf_ringbuf_submit(r, ring_wakeup(c, sizeof(*r)));
+        } else {
+                struct rs_sample *r = bpf_ringbuf_reserve(&rs_ring, sizeof(*r), 0);
+
+                if (!r)
+                        return false;
+                sample_fill(r, sample, RS_RECORD_SAMPLE, sizeof(*r));
+                bpf_ringbuf_submit(r, ring_wakeup(c, sizeof(*r)));
+        }
+        return true;
+}
+
+SEC("perf_event")
+int on_sample(struct perf_event_context *ctx) {
+        struct task_struct *task = bpf_get_current_task_btf();
+        __u32 event = bpf_get_attach_cookie(ctx) & (RS_EVENTS_MAX - 1), tgid, flags;
+        struct rs_sample sample = {};
+        struct rs_counters *c;
+        struct scratch *s;
+        __u64 exec_id, numbers;
+
+        numbers = rule_admits(bpf_get_current_task());
+        if (!numbers)
+                return 0;
+        sample.pid = numbers >> 32;
+        sample.tid = numbers;
+        c = counters_get();
+        s = scratch_get();
+        if (!c || !s)
+                return 0;
+        c->taken++;
+        announce(task, sample.pid, sample.tid);
+
+        s->walk.n = 0;
+        s->walk.max = max_frames < RS_FRAMES_MAX ? max_frames : RS_FRAMES_MAX;
+        s->walk.end = RS_WALK_NONE;
+        s->walk.fp = 0;
+        if (READ_FAILS(tgid, task->tgid) || READ_FAILS(exec_id, task->self_exec_id) || READ_FAILS(flags, task->flags)) {
+                c->lost++;
+                return 0;
+        }
+        s->walk.hash = hash_step(hash_step(session_key, tgid), exec_id);
+
+        if (flags & (PF_IO_WORKER | PF_USER_WORKER)) {
+                /* Works for the process in the kernel and never runs its code: its registers are no user's. */
+                sample.r.flags = RS_SAMPLE_KERNEL_MODE | RS_SAMPLE_NO_USER;
+                sample.leaf = RS_FRAME_KERNEL;
+        } else {
+                sample.leaf = walk_prepare(s, ctx, task, &sample.r.flags);
+                if (s->walk.end == RS_WALK_NONE && !(sample.r.flags & RS_SAMPLE_NO_USER))
+                        walk_frame_pointers();
+        }
+        if (!(sample.leaf & RS_FRAME_KERNEL_BIT) && sample.leaf >= TASK_SIZE_MAX)
+                sample.leaf = 0;
+        sample.r.flags |= (s->walk.end & 7) << RS_WALK_END_SHIFT;
+        c->walk_end[s->walk.end & 7]++;
+
+        sample.time = bpf_ktime_get_boot_ns();
+        sample.r.event = event;
+        sample.r.cpu = bpf_get_smp_processor_id();
+        if (stack_send(s, c, sample.pid, &sample.stack) &&
+            sample_send(c, &sample, weighted[event], ctx->sample_period))
+                c->emitted++;
+        else
+                c->lost++;
+        return 0;
+}
+
+/* ---- the session's own questions ---- */
+
+SEC("iter/task")
+int describe(struct bpf_iter__task *ctx) {
+        struct task_struct *task = ctx->task;
+        struct rs_task_info info = {};
+        struct user_namespace *ns;
+        struct pid_namespace *pid_ns;
+        struct pid *tgid, *tid;
+        const struct cred *cred;
+        struct upid *last;
+        unsigned int level;
+        __u64 numbers;
+
+        if (!task)
+                return 0;
+        tgid = task_tgid(task);
+        if (!tgid || READ_FAILS(tid, task->thread_pid) || !tid || READ_FAILS(cred, task->real_cred) || !cred ||
+            READ_FAILS(info.identity.uid, cred->euid.val) || READ_FAILS(info.identity.gid, cred->egid.val) ||
+            bpf_core_read(&info.identity.caps, sizeof(info.identity.caps), &cred->cap_effective) != 0 ||
+            READ_FAILS(ns, cred->user_ns) || !ns || !namespace_read(&info.identity.user_ns, &ns->ns) ||
+            READ_FAILS(info.identity.user_ns.level, ns->level) || READ_FAILS(level, tid->level) || level > 32)
+                return 0;
+        last = (void *) &tid->numbers[0] + (__u64) level * bpf_core_type_size(struct upid);
+        if (READ_FAILS(pid_ns, last->ns) || !pid_ns || !namespace_read(&info.identity.pid_ns, &pid_ns->ns) ||
+            READ_FAILS(info.start, task->start_boottime) || READ_FAILS(info.tgid_root, task->tgid))
+                return 0;
+        info.identity.pid_ns.level = level;
+        info.tgid = pid_number(tgid, &helper_pid_ns);
+        info.tid = pid_number(tid, &helper_pid_ns);
+        numbers = rule_admits(address_of(task));
+        info.admitted = numbers != 0;
+        info.client_tid = numbers;
+        info.ring_safe = bpf_core_field_exists(((struct bpf_ringbuf *) 0)->pending_pos);
+        bpf_seq_write(ctx->meta->seq, &info, sizeof(info));
+        return 0;
+}

@@ -1,0 +1,114 @@
+/* SPDX-License-Identifier: GPL-2.0-only */
+#pragma once
+
+/*
+ * The walk over a user stack by frame pointers: each frame pointer leads to a pair {the caller's
+ * frame pointer, return address}. It differs from bpf_get_stack() in telling how it ended, and in
+ * demanding that the chain is aligned and grows, so that a general register that is no frame
+ * pointer is found out early.
+ *
+ * The state lives in a map value, not on the BPF stack: reads from it are unknown to the verifier,
+ * so that the iterations prune each other.
+ */
+
+#include "kernel.h"
+
+/* vm.mmap_min_addr's least sensible value: no code lies below. */
+#define CODE_ADDRESS_MIN 4096
+
+struct walk {
+        __u64 fp;
+        __u64 hash; /* over the frames so far */
+        __u32 n;    /* frames so far */
+        __u32 max;
+        __u32 end; /* enum rs_walk_end */
+        __u32 pad;
+};
+
+/* Per CPU; never leaves the helper. One more slot than frames, so that a masked index is in bounds. */
+struct scratch {
+        struct walk walk;
+        __u64 stack[sizeof(struct rs_stack) / sizeof(__u64)]; /* the record's head; its frames follow */
+        __u64 frames[RS_FRAMES_MAX + 1];
+};
+
+struct {
+        __uint(type, BPF_MAP_TYPE_PERCPU_ARRAY);
+        __uint(max_entries, 1);
+        __type(key, __u32);
+        __type(value, struct scratch);
+} rs_scratch SEC(".maps");
+
+static __always_inline struct scratch *scratch_get(void) {
+        __u32 zero = 0;
+
+        return bpf_map_lookup_elem(&rs_scratch, &zero);
+}
+
+/* Multiply and fold; the key is in the start value. */
+static __always_inline __u64 hash_step(__u64 hash, __u64 value) {
+        hash = (hash ^ value) * 0x9e3779b97f4a7c15ULL;
+        return hash ^ (hash >> 32);
+}
+
+static __always_inline void walk_push(struct scratch *s, __u64 address) {
+        s->frames[s->walk.n & RS_FRAMES_MAX] = address;
+        s->walk.hash = hash_step(s->walk.hash, address);
+        s->walk.n++;
+}
+
+#define STEP_ENDED 0
+#define STEP_GOES_ON 1
+
+/* One frame; a function of its own, so that the verifier checks it once. */
+__noinline int walk_step(void) {
+        struct scratch *s = scratch_get();
+        __u64 pair[2];
+
+        if (!s)
+                return STEP_ENDED;
+        if (s->walk.fp == 0) {
+                s->walk.end = RS_WALK_COMPLETE;
+                return STEP_ENDED;
+        }
+        if ((s->walk.fp & 7) != 0 || s->walk.fp >= TASK_SIZE_MAX - sizeof(pair)) {
+                s->walk.end = RS_WALK_BAD_FP;
+                return STEP_ENDED;
+        }
+        if (bpf_probe_read_user(pair, sizeof(pair), (void *) s->walk.fp) != 0) {
+                s->walk.end = RS_WALK_UNREADABLE;
+                return STEP_ENDED;
+        }
+        /* A thread's first frame may be a pair of zeros; other small or large numbers are no code. */
+        if (pair[0] == 0 && pair[1] == 0) {
+                s->walk.end = RS_WALK_COMPLETE;
+                return STEP_ENDED;
+        }
+        if (pair[1] < CODE_ADDRESS_MIN || pair[1] >= TASK_SIZE_MAX) {
+                s->walk.end = RS_WALK_BAD_RETURN;
+                return STEP_ENDED;
+        }
+        if (s->walk.n >= s->walk.max) {
+                s->walk.end = RS_WALK_DEPTH;
+                return STEP_ENDED;
+        }
+        walk_push(s, pair[1]);
+        if (pair[0] != 0 && pair[0] <= s->walk.fp) {
+                s->walk.end = RS_WALK_BAD_FP;
+                return STEP_ENDED;
+        }
+        s->walk.fp = pair[0];
+        return STEP_GOES_ON;
+}
+
+__noinline int walk_frame_pointers(void) {
+        struct scratch *s;
+
+        for (int i = 0; i <= RS_FRAMES_MAX; i++)
+                if (walk_step() == STEP_ENDED)
+                        return 0;
+        s = scratch_get();
+        if (s)
+                s->walk.end = RS_WALK_DEPTH;
+        return 0;
+}

@@ -1,0 +1,139 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+
+#include "budget.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <sys/sysinfo.h>
+
+#include "grant.h"
+#include "util.h"
+
+static uint64_t read_max_sample_rate(void) {
+        _cleanup_fclose_ FILE *f = fopen("/proc/sys/kernel/perf_event_max_sample_rate", "re");
+        uint64_t rate;
+
+        /* The kernel's default where the knob is hidden. */
+        return f && fscanf(f, "%" SCNu64, &rate) == 1 && rate > 0 ? rate : 100000;
+}
+
+void budget_init(Budget *budget) {
+        struct sysinfo info;
+        uint64_t ram = sysinfo(&info) == 0 ? (uint64_t) info.totalram * info.mem_unit : 0;
+
+        *budget = (Budget){
+                .n_cpus = get_nprocs_conf(),
+                .memory_max = MIN(BUDGET_MEMORY_MAX, ram / 16),
+                .rate_max = read_max_sample_rate() / 4,
+        };
+}
+
+typedef struct Usage {
+        unsigned sessions;
+        uint64_t wide_rate, task_rate, memory;
+} Usage;
+
+static void usage_add(Usage *usage, const Charge *c) {
+        usage->memory += c->memory;
+        if (c->ended)
+                return;
+        usage->sessions++;
+        if (c->wide)
+                usage->wide_rate += c->rate;
+        else
+                usage->task_rate += c->rate;
+}
+
+/* True where it is over; the text then names the budget and what would fit. */
+static bool over(uint64_t used, uint64_t wanted, uint64_t limit, const char *what, const char *unit, char *text,
+                 size_t size) {
+        if (used <= limit && wanted <= limit - used)
+                return false;
+        snprintf(text, size, "%s: %" PRIu64 " %s wanted, %" PRIu64 " of %" PRIu64 " left", what, wanted, unit,
+                 used < limit ? limit - used : 0, limit);
+        return true;
+}
+
+int budget_charge(Budget *budget, uint32_t id, const struct rs_grant *grant, char *ret_text, size_t size) {
+        Usage user = {}, machine = {};
+        Charge *slot = NULL;
+        Charge wanted = {
+                .id = id,
+                .uid = grant->uid,
+                .wide = !(grant->grants & RS_GRANT_TARGETS),
+                .rate = grant_rate(grant),
+                .memory = grant_memory(grant, budget->n_cpus),
+        };
+
+        for (size_t i = 0; i < ELEMENTSOF(budget->charges); i++) {
+                const Charge *c = &budget->charges[i];
+
+                if (c->id == 0) {
+                        slot = slot ?: &budget->charges[i];
+                        continue;
+                }
+                usage_add(&machine, c);
+                if (c->uid == grant->uid)
+                        usage_add(&user, c);
+        }
+        if (over(user.sessions, 1, BUDGET_SESSIONS_USER, "sessions of one user", "more", ret_text, size) ||
+            over(machine.sessions, 1, BUDGET_SESSIONS_MAX, "sessions on this machine", "more", ret_text, size) ||
+            over(0, wanted.rate, budget->rate_max, "rate of one session", "Hz", ret_text, size) ||
+            (wanted.wide ? over(user.wide_rate, wanted.rate, BUDGET_WIDE_RATE_USER, "rate of one user without targets",
+                                "Hz", ret_text, size) ||
+                                   over(machine.wide_rate, wanted.rate, BUDGET_WIDE_RATE,
+                                        "rate of all users without targets", "Hz", ret_text, size)
+                         : over(user.task_rate, wanted.rate, BUDGET_TASK_RATE_USER, "rate of one user", "Hz", ret_text,
+                                size)) ||
+            over(user.memory, wanted.memory, BUDGET_MEMORY_USER, "memory of one user's sessions", "bytes", ret_text,
+                 size) ||
+            over(machine.memory, wanted.memory, budget->memory_max, "memory of all sessions", "bytes", ret_text, size))
+                return -EDQUOT;
+        if (!slot) {
+                snprintf(ret_text, size, "sessions on this machine: too many rings of ended sessions are still mapped");
+                return -EDQUOT;
+        }
+        *slot = wanted;
+        return 0;
+}
+
+static Charge *budget_find(Budget *budget, uint32_t id) {
+        for (size_t i = 0; id != 0 && i < ELEMENTSOF(budget->charges); i++)
+                if (budget->charges[i].id == id)
+                        return &budget->charges[i];
+        return NULL;
+}
+
+void budget_end(Budget *budget, uint32_t id) {
+        Charge *c = budget_find(budget, id);
+
+        if (c)
+                c->ended = true;
+}
+
+void budget_release(Budget *budget, uint32_t id) {
+        Charge *c = budget_find(budget, id);
+
+        if (c)
+                *c = (Charge){};
+}
+
+unsigned budget_count(const Budget *budget) {
+        unsigned n = 0;
+
+        for (size_t i = 0; i < ELEMENTSOF(budget->charges); i++)
+                n += budget->charges[i].id != 0 && !budget->charges[i].ended;
+        return n;
+}
+
+uint32_t budget_next_ended(const Budget *budget, uint32_t after) {
+        uint32_t next = 0;
+
+        for (size_t i = 0; i < ELEMENTSOF(budget->charges); i++) {
+                const Charge *c = &budget->charges[i];
+
+                if (c->ended && c->id > after && (next == 0 || c->id < next))
+                        next = c->id;
+        }
+        return next;
+}

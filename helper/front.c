@@ -1,0 +1,291 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+
+#include "front.h"
+
+#include <string.h>
+#include <sys/socket.h>
+
+#include "config.h"
+#include "grant.h"
+#include "log.h"
+#include "packet.h"
+#include "privileges.h"
+#include "sandbox.h"
+#include "util.h"
+
+#define IDLE_USEC (60ULL * 1000000)
+/* Rings that a client still has mapped after its session: looked for again this often. */
+#define MAPS_USEC (5ULL * 1000000)
+
+/* ---- events ---- */
+
+const char *front_event_problem(const Front *front, uint32_t event_id) {
+        for (size_t i = 0; i < event_type_count(); i++) {
+                if (event_type_get(i)->id != event_id)
+                        continue;
+                switch (front->probe[i]) {
+                case 0:
+                        return NULL;
+                case ENOENT:
+                case ENODEV:
+                case EOPNOTSUPP:
+                        return "no hardware counters here, as in most virtual machines; cpu-clock works everywhere";
+                case EACCES:
+                case EPERM:
+                        return "kernel.perf_event_paranoid forbids it and the helper lacks CAP_SYS_ADMIN; "
+                               "see its unit file";
+                case EBUSY:
+                        return "the hardware counters are taken by another program";
+                default:
+                        return strerror(front->probe[i]);
+                }
+        }
+        return "unknown event";
+}
+
+static int method_list_events(sd_bus_message *m, void *userdata, _unused_ sd_bus_error *error) {
+        _cleanup_(sd_bus_message_unrefp) sd_bus_message *reply = NULL;
+        Front *front = userdata;
+        int r;
+
+        r = sd_bus_message_new_method_return(m, &reply);
+        if (r < 0)
+                return r;
+        r = sd_bus_message_open_container(reply, 'a', "(ssssbs)");
+        if (r < 0)
+                return r;
+        for (size_t i = 0; i < event_type_count(); i++) {
+                const EventType *type = event_type_get(i);
+                const char *problem = front_event_problem(front, type->id);
+
+                r = sd_bus_message_append(reply, "(ssssbs)", type->name, type->unit, type->category, type->description,
+                                          !problem, problem ?: "");
+                if (r < 0)
+                        return r;
+        }
+        r = sd_bus_message_close_container(reply);
+        return r < 0 ? r : sd_bus_send(front->bus, reply, NULL);
+}
+
+/* ---- the object ---- */
+
+static int method_open_session(sd_bus_message *m, void *userdata, sd_bus_error *error) {
+        return request_start(userdata, m, error);
+}
+
+static int get_version(_unused_ sd_bus *bus, _unused_ const char *path, _unused_ const char *interface,
+                       _unused_ const char *property, sd_bus_message *reply, _unused_ void *userdata,
+                       _unused_ sd_bus_error *error) {
+        return sd_bus_message_append(reply, "s", RINGSIDE_VERSION);
+}
+
+static int get_protocol_version(_unused_ sd_bus *bus, _unused_ const char *path, _unused_ const char *interface,
+                                _unused_ const char *property, sd_bus_message *reply, _unused_ void *userdata,
+                                _unused_ sd_bus_error *error) {
+        return sd_bus_message_append(reply, "u", (uint32_t) RS_PROTOCOL_VERSION);
+}
+
+static int get_limits(_unused_ sd_bus *bus, _unused_ const char *path, _unused_ const char *interface,
+                      _unused_ const char *property, sd_bus_message *reply, void *userdata,
+                      _unused_ sd_bus_error *error) {
+        const Front *front = userdata;
+
+        return sd_bus_message_append(reply, "a{st}", 8, "sessions", (uint64_t) BUDGET_SESSIONS_USER,
+                                     "sessions-machine", (uint64_t) BUDGET_SESSIONS_MAX, "rate-targets",
+                                     (uint64_t) BUDGET_TASK_RATE_USER, "rate-wide", (uint64_t) BUDGET_WIDE_RATE_USER,
+                                     "rate-wide-machine", (uint64_t) BUDGET_WIDE_RATE, "rate-session",
+                                     front->budget.rate_max, "memory", (uint64_t) BUDGET_MEMORY_USER,
+                                     "memory-machine", front->budget.memory_max);
+}
+
+static const sd_bus_vtable vtable[] = {
+        SD_BUS_VTABLE_START(0),
+        SD_BUS_METHOD_WITH_ARGS("OpenSession", SD_BUS_ARGS("a{sv}", options), SD_BUS_RESULT("h", socket),
+                                method_open_session, SD_BUS_VTABLE_UNPRIVILEGED),
+        SD_BUS_METHOD_WITH_ARGS("ListEvents", SD_BUS_NO_ARGS, SD_BUS_RESULT("a(ssssbs)", events), method_list_events,
+                                SD_BUS_VTABLE_UNPRIVILEGED),
+        SD_BUS_PROPERTY("Version", "s", get_version, 0, SD_BUS_VTABLE_PROPERTY_CONST),
+        SD_BUS_PROPERTY("ProtocolVersion", "u", get_protocol_version, 0, SD_BUS_VTABLE_PROPERTY_CONST),
+        SD_BUS_PROPERTY("Limits", "a{st}", get_limits, 0, SD_BUS_VTABLE_PROPERTY_CONST),
+        SD_BUS_VTABLE_END,
+};
+
+/* ---- idle ---- */
+
+static bool front_is_idle(const Front *front) {
+        for (size_t i = 0; i < FRONT_REQUESTS_MAX; i++)
+                if (front->requests[i])
+                        return false;
+        /* Memory of ended sessions is remembered by nobody but us. */
+        return budget_count(&front->budget) == 0 && budget_next_ended(&front->budget, 0) == 0;
+}
+
+void front_touch(Front *front) {
+        if (front->idle)
+                (void) sd_event_source_set_time_relative(front->idle, IDLE_USEC);
+}
+
+/* Calls that came before the name was gone are all here now; later ones start a new helper. */
+static int on_released(_unused_ sd_bus_message *m, void *userdata, _unused_ sd_bus_error *error) {
+        Front *front = userdata;
+
+        front->leaving = false;
+        if (front_is_idle(front))
+                return sd_event_exit(front->event, 0);
+        return sd_bus_request_name_async(front->bus, NULL, FRONT_NAME, 0, NULL, NULL);
+}
+
+static int on_idle(sd_event_source *source, _unused_ uint64_t usec, void *userdata) {
+        Front *front = userdata;
+        int r;
+
+        if (front_is_idle(front) && !front->leaving) {
+                front->leaving = true;
+                r = sd_bus_release_name_async(front->bus, NULL, FRONT_NAME, on_released, front);
+                if (r < 0)
+                        return r;
+        }
+        r = sd_event_source_set_time_relative(source, IDLE_USEC);
+        return r < 0 ? r : sd_event_source_set_enabled(source, SD_EVENT_ONESHOT);
+}
+
+/* ---- keeper ---- */
+
+/* One question at a time, from the lowest id on; the answer asks the next. */
+static void front_ask_maps(Front *front, uint32_t after) {
+        struct keeper_request request = {.op = KEEPER_MAPS, .id = budget_next_ended(&front->budget, after)};
+
+        front->maps_asked = request.id != 0 && packet_send(front->keeper_fd, &request, sizeof(request), NULL, 0,
+                                                           MSG_DONTWAIT) >= 0;
+}
+
+static int on_maps_timer(sd_event_source *source, _unused_ uint64_t usec, void *userdata) {
+        Front *front = userdata;
+        int r;
+
+        if (!front->maps_asked)
+                front_ask_maps(front, 0);
+        r = sd_event_source_set_time_relative(source, MAPS_USEC);
+        return r < 0 ? r : sd_event_source_set_enabled(source, SD_EVENT_ONESHOT);
+}
+
+static void front_take_report(Front *front, const struct keeper_report *report) {
+        Request *request;
+
+        switch (report->op) {
+        case KEEPER_SPAWN:
+                request = request_find(front, report->id);
+                if (request)
+                        request_spawned(request, report->error);
+                break;
+        case KEEPER_ENDED:
+                budget_end(&front->budget, report->id);
+                log_line(LOG_INFO, "ended: session %u", report->id);
+                if (!front->maps_asked)
+                        front_ask_maps(front, report->id - 1);
+                break;
+        case KEEPER_MAPS:
+                if (report->error == 0)
+                        budget_release(&front->budget, report->id);
+                front_ask_maps(front, report->id);
+                break;
+        default:
+                break;
+        }
+        front_touch(front);
+}
+
+static int on_keeper(_unused_ sd_event_source *source, int fd, _unused_ uint32_t events, void *userdata) {
+        struct keeper_report report;
+        Front *front = userdata;
+        Packet packet;
+        int r;
+
+        r = packet_receive(fd, &report, sizeof(report), 0, MSG_DONTWAIT, &packet);
+        if (r == -EAGAIN)
+                return 0;
+        if (r <= 0 || packet.size != sizeof(report)) {
+                log_line(LOG_ERR, "the keeper has gone");
+                return sd_event_exit(front->event, EXIT_FAILURE);
+        }
+        front_take_report(front, &report);
+        return 0;
+}
+
+/* Before there is a bus, so it may wait. */
+static int front_probe(Front *front) {
+        const struct keeper_request request = {.op = KEEPER_PROBE};
+        struct keeper_report report;
+        Packet packet;
+        int r;
+
+        r = packet_send(front->keeper_fd, &request, sizeof(request), NULL, 0, 0);
+        if (r < 0)
+                return r;
+        r = packet_receive(front->keeper_fd, &report, sizeof(report), 0, 0, &packet);
+        if (r <= 0 || packet.size != sizeof(report) || report.op != KEEPER_PROBE)
+                return -ECONNRESET;
+        memcpy(front->probe, report.probe, sizeof(front->probe));
+        return 0;
+}
+
+/* ---- start ---- */
+
+static int front_init(Front *front) {
+        int r;
+
+        budget_init(&front->budget);
+        r = front_probe(front);
+        if (r < 0)
+                return r;
+        r = sd_event_new(&front->event);
+        if (r < 0)
+                return r;
+        r = sd_event_add_io(front->event, NULL, front->keeper_fd, EPOLLIN, on_keeper, front);
+        if (r < 0)
+                return r;
+        r = sd_event_add_time_relative(front->event, &front->idle, CLOCK_MONOTONIC, IDLE_USEC, 0, on_idle, front);
+        if (r < 0)
+                return r;
+        r = sd_event_add_time_relative(front->event, &front->maps_timer, CLOCK_MONOTONIC, MAPS_USEC, 0, on_maps_timer,
+                                       front);
+        if (r < 0)
+                return r;
+        r = sd_bus_open_system(&front->bus);
+        if (r < 0)
+                return r;
+        r = sandbox_enter(SANDBOX_FRONT);
+        if (r < 0)
+                return r;
+        /* The bus is gone, and with it whoever could be asked: so are we, and the sessions after us. */
+        r = sd_bus_set_exit_on_disconnect(front->bus, true);
+        if (r < 0)
+                return r;
+        r = sd_bus_add_object_vtable(front->bus, NULL, FRONT_PATH, FRONT_NAME, vtable, front);
+        if (r < 0)
+                return r;
+        r = sd_bus_attach_event(front->bus, front->event, 0);
+        if (r < 0)
+                return r;
+        return sd_bus_request_name_async(front->bus, NULL, FRONT_NAME, 0, NULL, NULL);
+}
+
+int front_run(int keeper_fd) {
+        Front front = {.keeper_fd = keeper_fd};
+        int r;
+
+        r = privileges_drop();
+        if (r >= 0)
+                r = front_init(&front);
+        if (r < 0)
+                log_line(LOG_ERR, "cannot start: %s", strerror(-r));
+        else
+                r = sd_event_loop(front.event);
+        request_free_all(&front);
+        sd_event_source_unref(front.idle);
+        sd_event_source_unref(front.maps_timer);
+        sd_bus_flush_close_unref(front.bus);
+        sd_event_unref(front.event);
+        close_fd(front.keeper_fd);
+        return r == 0 ? EXIT_SUCCESS : EXIT_FAILURE;
+}

@@ -1,0 +1,60 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+#pragma once
+
+/*
+ * The front owns org.ringside.Helper1. It holds no capability, opens no file, and never blocks:
+ * every question to the bus, to polkit and to the keeper is asynchronous.
+ */
+
+#include <stdbool.h>
+#include <stdint.h>
+#include <systemd/sd-bus.h>
+#include <systemd/sd-event.h>
+
+#include "budget.h"
+#include "keeper.h"
+
+#define FRONT_NAME "org.ringside.Helper1"
+#define FRONT_PATH "/org/ringside/Helper1"
+#define FRONT_ERROR(name) FRONT_NAME ".Error." name
+/* The documented enumeration (docs/dbus.md), beside org.freedesktop.DBus.Error.InvalidArgs. */
+#define FRONT_ERROR_DENIED FRONT_ERROR("Denied")
+#define FRONT_ERROR_NO_POLKIT FRONT_ERROR("NoPolkit")
+#define FRONT_ERROR_BUDGET FRONT_ERROR("Budget")
+#define FRONT_ERROR_PENDING FRONT_ERROR("Pending")
+#define FRONT_ERROR_NO_EVENT FRONT_ERROR("NoEvent")
+#define FRONT_ERROR_FAILED FRONT_ERROR("Failed")
+
+#define FRONT_ACTION_OWN "org.ringside.helper1.profile-own"
+
+/* Calls waiting for an answer, of everybody together. */
+#define FRONT_REQUESTS_MAX 64
+
+typedef struct Request Request;
+
+typedef struct Front {
+        sd_event *event;
+        sd_bus *bus;
+        int keeper_fd;
+        Budget budget;
+        uint32_t last_id;
+        int32_t probe[RS_EVENTS_MAX]; /* errno for each EventType */
+        Request *requests[FRONT_REQUESTS_MAX];
+        sd_event_source *idle;
+        sd_event_source *maps_timer;
+        bool maps_asked;
+        bool leaving; /* the name is being given back */
+} Front;
+
+/* keeper_fd is owned. Runs until idle, or the bus or the keeper is gone. Returns an exit status. */
+int front_run(int keeper_fd);
+
+/* request.c: OpenSession from the call to the reply. */
+int request_start(Front *front, sd_bus_message *m, sd_bus_error *error);
+Request *request_find(Front *front, uint32_t id);
+void request_spawned(Request *request, int error);
+void request_free_all(Front *front);
+/* Called by requests when they are done. */
+void front_touch(Front *front);
+/* NULL: it works here. Else why it does not. */
+const char *front_event_problem(const Front *front, uint32_t event_id);

@@ -1,0 +1,107 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+
+#include "grant.h"
+
+#include <linux/perf_event.h>
+#include <string.h>
+
+#include "control.h"
+#include "util.h"
+
+static const EventType event_types[] = {
+        {
+                .id = RS_EVENT_CPU_CYCLES,
+                .name = "cpu-cycles",
+                .unit = "cycles",
+                .category = "hardware",
+                .description = "CPU cycles, from the processor's performance counters",
+                .perf_type = PERF_TYPE_HARDWARE,
+                .perf_config = PERF_COUNT_HW_CPU_CYCLES,
+                .weighted = true,
+        },
+        {
+                .id = RS_EVENT_CPU_CLOCK,
+                .name = "cpu-clock",
+                .unit = "ns",
+                .category = "software",
+                .description = "CPU time, from a high-resolution timer; works everywhere",
+                .perf_type = PERF_TYPE_SOFTWARE,
+                .perf_config = PERF_COUNT_SW_CPU_CLOCK,
+        },
+};
+
+size_t event_type_count(void) {
+        return ELEMENTSOF(event_types);
+}
+
+const EventType *event_type_get(size_t index) {
+        return index < ELEMENTSOF(event_types) ? &event_types[index] : NULL;
+}
+
+const EventType *event_type_by_id(uint32_t id) {
+        for (size_t i = 0; i < ELEMENTSOF(event_types); i++)
+                if (event_types[i].id == id)
+                        return &event_types[i];
+        return NULL;
+}
+
+const EventType *event_type_by_name(const char *name) {
+        for (size_t i = 0; i < ELEMENTSOF(event_types); i++)
+                if (strcmp(event_types[i].name, name) == 0)
+                        return &event_types[i];
+        return NULL;
+}
+
+void grant_init(struct rs_grant *grant) {
+        *grant = (struct rs_grant){
+                .max_frames = GRANT_FRAMES_DEFAULT,
+                .ring_size = GRANT_RING_SIZE_DEFAULT,
+        };
+}
+
+const char *grant_check(const struct rs_grant *grant) {
+        if (grant->grants & ~(RS_GRANT_TARGETS | RS_GRANT_DIRECT))
+                return "unknown grant";
+        if (grant->max_frames < 1 || grant->max_frames > RS_FRAMES_MAX)
+                return "stack-depth must be 1 to 255";
+        if (grant->ring_size < RS_RING_SIZE_MIN || grant->ring_size > RS_RING_SIZE_MAX ||
+            (grant->ring_size & (grant->ring_size - 1)) != 0)
+                return "ring-size must be a power of two from 65536 to 67108864";
+        if (grant->nr_events < 1 || grant->nr_events > RS_EVENTS_MAX)
+                return "events must name 1 to 8 events";
+        for (size_t i = 0; i < grant->nr_events; i++) {
+                const struct rs_event *e = &grant->events[i];
+
+                if (!event_type_by_id(e->id))
+                        return "no such event; ListEvents has all there are";
+                for (size_t j = 0; j < i; j++)
+                        if (grant->events[j].id == e->id)
+                                return "an event is named twice";
+                if (e->by_period)
+                        return "sampling by period is not offered; give a frequency";
+                if (e->value < 1 || e->value > GRANT_FREQUENCY_MAX)
+                        return "a frequency must be 1 to 20000 Hz";
+        }
+        return NULL;
+}
+
+uint64_t grant_rate(const struct rs_grant *grant) {
+        uint64_t rate = 0;
+
+        for (size_t i = 0; i < grant->nr_events; i++)
+                rate += grant->events[i].value;
+        return rate;
+}
+
+uint64_t grant_memory(const struct rs_grant *grant, unsigned n_cpus) {
+        /* The kernel's own page and two for positions. */
+        uint64_t ring = grant->ring_size + 3 * 4096;
+        uint64_t counters = (uint64_t) n_cpus * sizeof(struct rs_counters) + 4096;
+        /* walk, head and frames of one stack, per CPU */
+        uint64_t scratch = (uint64_t) n_cpus * (64 + sizeof(struct rs_stack) + 8 * (RS_FRAMES_MAX + 1));
+        uint64_t arrays = (RS_SENT_SLOTS + RS_ANNOUNCED_SLOTS) * sizeof(uint64_t);
+        /* A preallocated hash: element head, key and value, and the buckets. */
+        uint64_t tracked = (grant->grants & RS_GRANT_TARGETS) ? RS_TRACKED_MAX * (64 + 16) : 4096;
+
+        return ring + counters + scratch + arrays + tracked;
+}

@@ -1,0 +1,258 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+
+#include "keeper.h"
+
+#include <fcntl.h>
+#include <poll.h>
+#include <signal.h>
+#include <string.h>
+#include <sys/signalfd.h>
+#include <sys/socket.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
+
+#include "budget.h"
+#include "log.h"
+#include "map-list.h"
+#include "packet.h"
+#include "privileges.h"
+#include "sandbox.h"
+#include "util.h"
+
+typedef struct Child {
+        pid_t pid; /* 0: free */
+        uint32_t id;
+        int fd;    /* -1: the session has closed it */
+        unsigned n_events;
+        struct rs_grant grant;
+} Child;
+
+typedef struct Keeper {
+        int front_fd; /* -1: direct */
+        int signal_fd;
+        int exe_fd;
+        Child children[BUDGET_SESSIONS_MAX];
+} Keeper;
+
+/* In the child: nothing but its two sockets and standard error survives. */
+static void session_exec(Keeper *keeper, int client_fd, int keeper_fd) {
+        char *const argv[] = {(char *) "ringside-helper", (char *) "--session", NULL};
+        char *const envp[] = {NULL, NULL};
+        char *with_journal[] = {(char *) "JOURNAL_STREAM=1", NULL};
+        sigset_t none;
+        int exe, high[2];
+
+        sigemptyset(&none);
+        /* Out of the way first: either may be where the other has to go. */
+        high[0] = fcntl(client_fd, F_DUPFD, 10);
+        high[1] = fcntl(keeper_fd, F_DUPFD, 10);
+        exe = fcntl(keeper->exe_fd, F_DUPFD_CLOEXEC, 10);
+        if (high[0] < 0 || high[1] < 0 || exe < 0 || dup2(high[0], SESSION_CLIENT_FD) < 0 ||
+            dup2(high[1], SESSION_KEEPER_FD) < 0 || dup2(exe, 5) < 0 || fcntl(5, F_SETFD, FD_CLOEXEC) < 0 ||
+            close_range(6, ~0U, 0) < 0 || sigprocmask(SIG_SETMASK, &none, NULL) < 0 ||
+            privileges_keep_for_session() < 0)
+                _exit(127);
+        syscall(SYS_execveat, 5, "", argv, getenv("JOURNAL_STREAM") ? with_journal : envp, AT_EMPTY_PATH);
+        _exit(127);
+}
+
+static int keeper_spawn(Keeper *keeper, uint32_t id, const struct rs_grant *grant, int client_fd) {
+        struct keeper_setup setup = {.id = id, .grant = *grant};
+        Child *child = NULL;
+        int pair[2], r;
+        pid_t pid;
+
+        for (size_t i = 0; i < ELEMENTSOF(keeper->children) && !child; i++)
+                if (keeper->children[i].pid == 0)
+                        child = &keeper->children[i];
+        if (!child)
+                return -EUSERS;
+        if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, pair) < 0)
+                return -errno;
+        r = packet_send(pair[0], &setup, sizeof(setup), NULL, 0, MSG_DONTWAIT);
+        pid = r < 0 ? -1 : fork();
+        if (pid == 0)
+                session_exec(keeper, client_fd, pair[1]);
+        if (pid < 0) {
+                r = r < 0 ? r : -errno;
+                close_fd(pair[0]);
+        } else
+                *child = (Child){.pid = pid, .id = id, .fd = pair[0], .grant = *grant};
+        close_fd(pair[1]);
+        return r;
+}
+
+static void keeper_report(Keeper *keeper, const struct keeper_report *report) {
+        /* A front that does not read is gone, or as good as. */
+        if (keeper->front_fd >= 0)
+                (void) packet_send(keeper->front_fd, report, sizeof(*report), NULL, 0, 0);
+}
+
+/* Returns 0, or a negative number where the front is gone or makes no sense. */
+static int keeper_answer_front(Keeper *keeper) {
+        struct keeper_request request;
+        struct keeper_report report = {};
+        Packet packet;
+        int r;
+
+        r = packet_receive(keeper->front_fd, &request, sizeof(request), 1, MSG_DONTWAIT, &packet);
+        if (r == -EAGAIN)
+                return 0;
+        if (r <= 0)
+                return -ECONNRESET;
+        if (packet.size != sizeof(request)) {
+                packet_done(&packet);
+                return -EBADMSG;
+        }
+        report.op = request.op;
+        report.id = request.id;
+        switch (request.op) {
+        case KEEPER_SPAWN:
+                report.error = packet.n_fds == 1 && !grant_check(&request.grant)
+                                       ? -keeper_spawn(keeper, request.id, &request.grant, packet.fds[0])
+                                       : EINVAL;
+                break;
+        case KEEPER_PROBE:
+                for (size_t i = 0; i < event_type_count(); i++)
+                        report.probe[i] = -perf_event_probe(event_type_get(i)->id);
+                break;
+        case KEEPER_MAPS:
+                report.error = map_list_has(request.id);
+                break;
+        default:
+                packet_done(&packet);
+                return -EBADMSG;
+        }
+        packet_done(&packet);
+        keeper_report(keeper, &report);
+        return 0;
+}
+
+/* The only thing a session may ask for. It has been granted these events; the rule is in its programs. */
+static int keeper_answer_session(Child *child) {
+        _cleanup_close_ int fd = -1;
+        struct perf_event_request request;
+        struct perf_event_answer answer = {};
+        Packet packet;
+        int r;
+
+        r = packet_receive(child->fd, &request, sizeof(request), 0, MSG_DONTWAIT, &packet);
+        if (r == -EAGAIN)
+                return 0;
+        if (r <= 0 || packet.size != sizeof(request) || request.event >= child->grant.nr_events)
+                return -EBADMSG;
+        if (child->n_events >= RS_TASK_EVENTS_MAX)
+                answer.error = EMFILE;
+        else if ((child->grant.grants & RS_GRANT_TARGETS) ? request.tid < 1 || request.cpu != -1
+                                                          : request.tid != -1 || request.cpu < 0)
+                answer.error = EINVAL;
+        else {
+                fd = perf_event_open_one(&child->grant.events[request.event], &request);
+                if (fd < 0)
+                        answer.error = -fd;
+                else
+                        child->n_events++;
+        }
+        return packet_send(child->fd, &answer, sizeof(answer), &fd, fd >= 0, MSG_DONTWAIT);
+}
+
+static void keeper_reap(Keeper *keeper) {
+        struct signalfd_siginfo ignored;
+        pid_t pid;
+
+        while (read(keeper->signal_fd, &ignored, sizeof(ignored)) > 0)
+                ;
+        while ((pid = waitpid(-1, NULL, WNOHANG)) > 0)
+                for (size_t i = 0; i < ELEMENTSOF(keeper->children); i++) {
+                        Child *child = &keeper->children[i];
+                        const struct keeper_report report = {.op = KEEPER_ENDED, .id = child->id};
+
+                        if (child->pid != pid)
+                                continue;
+                        close_fd(child->fd);
+                        *child = (Child){};
+                        keeper_report(keeper, &report);
+                }
+}
+
+static bool keeper_has_children(const Keeper *keeper) {
+        for (size_t i = 0; i < ELEMENTSOF(keeper->children); i++)
+                if (keeper->children[i].pid != 0)
+                        return true;
+        return false;
+}
+
+static int keeper_loop(Keeper *keeper) {
+        while (keeper->front_fd >= 0 || keeper_has_children(keeper)) {
+                struct pollfd fds[2 + BUDGET_SESSIONS_MAX] = {
+                        {.fd = keeper->signal_fd, .events = POLLIN},
+                        {.fd = keeper->front_fd, .events = POLLIN},
+                };
+
+                for (size_t i = 0; i < BUDGET_SESSIONS_MAX; i++)
+                        fds[2 + i] = (struct pollfd){
+                                .fd = keeper->children[i].pid != 0 ? keeper->children[i].fd : -1,
+                                .events = POLLIN,
+                        };
+                if (poll(fds, ELEMENTSOF(fds), -1) < 0 && errno != EINTR)
+                        return EXIT_FAILURE;
+                for (size_t i = 0; i < BUDGET_SESSIONS_MAX; i++)
+                        if (fds[2 + i].revents && keeper_answer_session(&keeper->children[i]) < 0)
+                                keeper->children[i].fd = close_fd(keeper->children[i].fd);
+                if (fds[0].revents)
+                        keeper_reap(keeper);
+                if (fds[1].revents && keeper_answer_front(keeper) < 0)
+                        return EXIT_SUCCESS;
+        }
+        return EXIT_SUCCESS;
+}
+
+/* The children's sockets close with us, and so they end. */
+static int keeper_init(Keeper *keeper, int front_fd, int exe_fd) {
+        sigset_t mask;
+
+        *keeper = (Keeper){.front_fd = front_fd, .exe_fd = exe_fd};
+        sigemptyset(&mask);
+        sigaddset(&mask, SIGCHLD);
+        if (sigprocmask(SIG_BLOCK, &mask, NULL) < 0)
+                return -errno;
+        keeper->signal_fd = signalfd(-1, &mask, SFD_CLOEXEC | SFD_NONBLOCK);
+        return keeper->signal_fd < 0 ? -errno : 0;
+}
+
+int keeper_run(int front_fd, int exe_fd) {
+        Keeper keeper;
+
+        if (keeper_init(&keeper, front_fd, exe_fd) < 0 || sandbox_enter(SANDBOX_KEEPER) < 0) {
+                log_line(LOG_ERR, "keeper: cannot start: %m");
+                return EXIT_FAILURE;
+        }
+        return keeper_loop(&keeper);
+}
+
+int keeper_run_direct(int client_fd, int exe_fd) {
+        struct rs_message end = {.type = RS_END, .len = sizeof(end)};
+        struct rs_open open;
+        Keeper keeper;
+        Packet packet;
+        int r;
+
+        if (keeper_init(&keeper, -1, exe_fd) < 0 || sandbox_enter(SANDBOX_KEEPER) < 0) {
+                log_line(LOG_ERR, "keeper: cannot start: %m");
+                return EXIT_FAILURE;
+        }
+        r = packet_receive(client_fd, &open, sizeof(open), 0, 0, &packet);
+        if (r == 0)
+                return EXIT_SUCCESS;
+        open.grant.grants |= RS_GRANT_DIRECT;
+        if (r < 0 || packet.size != sizeof(open) || open.m.type != RS_OPEN || grant_check(&open.grant))
+                end.error = RS_ERROR_PROTOCOL;
+        else if (keeper_spawn(&keeper, 1, &open.grant, client_fd) < 0)
+                end.error = RS_ERROR_INTERNAL;
+        if (end.error != 0) {
+                (void) packet_send(client_fd, &end, sizeof(end), NULL, 0, MSG_DONTWAIT);
+                return EXIT_FAILURE;
+        }
+        close_fd(client_fd);
+        return keeper_loop(&keeper);
+}

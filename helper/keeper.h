@@ -1,0 +1,52 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+#pragma once
+
+/*
+ * The keeper holds the capabilities. It takes fixed-size structs from the front, and from each of
+ * its sessions nothing but "open this event of your grant on that thread": where the kernel demands
+ * CAP_SYS_ADMIN for perf_event_open, only the keeper has it. It knows no bus, parses nothing, and ends when
+ * the front does; then its sessions end.
+ */
+
+#include <stdint.h>
+
+#include "grant.h"
+#include "perf-event.h"
+#include "protocol.h"
+
+enum keeper_op {
+        KEEPER_SPAWN = 1, /* with the session's end of a client's socket */
+        KEEPER_PROBE = 2, /* which events open here */
+        KEEPER_MAPS = 3,  /* are maps of this ended session still alive? */
+        KEEPER_ENDED = 4, /* report only: the session's process is gone */
+};
+
+struct keeper_request {
+        uint32_t op;
+        uint32_t id; /* of the session */
+        struct rs_grant grant;
+};
+
+struct keeper_report {
+        uint32_t op;
+        uint32_t id;
+        int32_t error;  /* SPAWN: errno; MAPS: 1: alive */
+        uint32_t pad;
+        int32_t probe[RS_EVENTS_MAX]; /* PROBE: errno for each EventType, in list order */
+};
+
+/* First packet to a session, from its keeper. */
+struct keeper_setup {
+        uint32_t id;
+        uint32_t pad;
+        struct rs_grant grant;
+};
+
+/* Where a session finds its sockets. */
+#define SESSION_CLIENT_FD 3
+#define SESSION_KEEPER_FD 4
+
+/* Runs until the front closes its end. exe_fd: the helper's own binary. Returns an exit status. */
+int keeper_run(int front_fd, int exe_fd);
+/* One session for one client, without a front; ends with it. */
+int keeper_run_direct(int client_fd, int exe_fd);

@@ -1,0 +1,45 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+
+#include "map-list.h"
+
+#include <bpf/bpf.h>
+#include <bpf/libbpf.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "maps.skel.h"
+#include "util.h"
+
+static void maps_bpf_destroyp(struct maps_bpf **skeleton) {
+        maps_bpf__destroy(*skeleton);
+}
+
+static void bpf_link_destroyp(struct bpf_link **link) {
+        bpf_link__destroy(*link);
+}
+
+int map_list_has(uint32_t id) {
+        _cleanup_(maps_bpf_destroyp) struct maps_bpf *skeleton = NULL;
+        _cleanup_(bpf_link_destroyp) struct bpf_link *link = NULL;
+        _cleanup_close_ int fd = -1;
+        char names[2][MAP_NAME_SIZE], name[MAP_NAME_SIZE];
+        ssize_t n;
+
+        snprintf(names[0], sizeof(names[0]), MAP_NAME_RING, id);
+        snprintf(names[1], sizeof(names[1]), MAP_NAME_COUNTERS, id);
+        skeleton = maps_bpf__open_and_load();
+        if (!skeleton)
+                return -errno;
+        link = bpf_program__attach_iter(skeleton->progs.list_maps, NULL);
+        if (!link)
+                return -errno;
+        fd = bpf_iter_create(bpf_link__fd(link));
+        if (fd < 0)
+                return -errno;
+        /* The iterator writes whole names. */
+        while ((n = read(fd, name, sizeof(name))) > 0)
+                if (n == sizeof(name) && (strncmp(name, names[0], sizeof(name)) == 0 ||
+                                          strncmp(name, names[1], sizeof(name)) == 0))
+                        return 1;
+        return n < 0 ? -errno : 0;
+}

@@ -1,0 +1,126 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+
+#include "options.h"
+
+#include <string.h>
+
+#include "grant.h"
+#include "util.h"
+
+static int read_scope(sd_bus_message *m, _unused_ struct rs_grant *grant, sd_bus_error *error) {
+        const char *scope;
+        int r = sd_bus_message_read(m, "s", &scope);
+
+        if (r < 0)
+                return r;
+        if (strcmp(scope, "own") != 0)
+                return sd_bus_error_setf(error, SD_BUS_ERROR_INVALID_ARGS,
+                                         "scope: only \"own\" is offered by this version");
+        return 0;
+}
+
+static int read_targets(sd_bus_message *m, struct rs_grant *grant, _unused_ sd_bus_error *error) {
+        int targets, r;
+
+        r = sd_bus_message_read(m, "b", &targets);
+        if (r >= 0 && targets)
+                grant->grants |= RS_GRANT_TARGETS;
+        return r;
+}
+
+static int read_ring_size(sd_bus_message *m, struct rs_grant *grant, _unused_ sd_bus_error *error) {
+        return sd_bus_message_read(m, "t", &grant->ring_size);
+}
+
+static int read_stack_depth(sd_bus_message *m, struct rs_grant *grant, _unused_ sd_bus_error *error) {
+        return sd_bus_message_read(m, "u", &grant->max_frames);
+}
+
+/* a(sbt): name, by period, value. */
+static int read_events(sd_bus_message *m, struct rs_grant *grant, sd_bus_error *error) {
+        const char *name;
+        uint64_t value;
+        int by_period, r;
+
+        r = sd_bus_message_enter_container(m, 'a', "(sbt)");
+        if (r < 0)
+                return r;
+        while ((r = sd_bus_message_read(m, "(sbt)", &name, &by_period, &value)) > 0) {
+                const EventType *type = event_type_by_name(name);
+
+                if (!type)
+                        return sd_bus_error_setf(error, SD_BUS_ERROR_INVALID_ARGS,
+                                                 "events: no such event; ListEvents has all there are");
+                if (grant->nr_events >= RS_EVENTS_MAX)
+                        return sd_bus_error_setf(error, SD_BUS_ERROR_INVALID_ARGS, "events: more than %d",
+                                                 RS_EVENTS_MAX);
+                grant->events[grant->nr_events++] =
+                        (struct rs_event){.id = type->id, .by_period = by_period, .value = value};
+        }
+        return r < 0 ? r : sd_bus_message_exit_container(m);
+}
+
+static const struct {
+        const char *key;
+        const char *signature;
+        int (*func)(sd_bus_message *m, struct rs_grant *grant, sd_bus_error *error);
+} options[] = {
+        {"scope", "s", read_scope},
+        {"targets", "b", read_targets},
+        {"events", "a(sbt)", read_events},
+        {"ring-size", "t", read_ring_size},
+        {"stack-depth", "u", read_stack_depth},
+};
+
+static int read_option(sd_bus_message *m, struct rs_grant *grant, unsigned *seen, sd_bus_error *error) {
+        const char *key;
+        int r = sd_bus_message_read(m, "s", &key);
+
+        if (r < 0)
+                return r;
+        for (size_t i = 0; i < ELEMENTSOF(options); i++) {
+                if (strcmp(options[i].key, key) != 0)
+                        continue;
+                if (*seen & (1U << i))
+                        return sd_bus_error_setf(error, SD_BUS_ERROR_INVALID_ARGS, "%s: given twice", options[i].key);
+                *seen |= 1U << i;
+                r = sd_bus_message_enter_container(m, 'v', options[i].signature);
+                if (r < 0)
+                        return sd_bus_error_setf(error, SD_BUS_ERROR_INVALID_ARGS, "%s: must be of type %s",
+                                                 options[i].key, options[i].signature);
+                r = options[i].func(m, grant, error);
+                return r < 0 ? r : sd_bus_message_exit_container(m);
+        }
+        return sd_bus_error_setf(error, SD_BUS_ERROR_INVALID_ARGS,
+                                 "unknown option; there are scope, targets, events, ring-size and stack-depth");
+}
+
+int options_read(sd_bus_message *m, struct rs_grant *ret, sd_bus_error *ret_error) {
+        struct rs_grant grant;
+        unsigned seen = 0;
+        const char *problem;
+        int r;
+
+        grant_init(&grant);
+        r = sd_bus_message_enter_container(m, 'a', "{sv}");
+        if (r < 0)
+                return r;
+        while ((r = sd_bus_message_enter_container(m, 'e', "sv")) > 0) {
+                r = read_option(m, &grant, &seen, ret_error);
+                if (r < 0)
+                        return r;
+                r = sd_bus_message_exit_container(m);
+                if (r < 0)
+                        return r;
+        }
+        if (r < 0)
+                return r;
+        r = sd_bus_message_exit_container(m);
+        if (r < 0)
+                return r;
+        problem = grant_check(&grant);
+        if (problem)
+                return sd_bus_error_setf(ret_error, SD_BUS_ERROR_INVALID_ARGS, "%s", problem);
+        *ret = grant;
+        return 0;
+}

@@ -1,0 +1,34 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+#pragma once
+
+/*
+ * perf_event_open(2), as narrow as we need it: an event of our own list, by frequency, that samples
+ * nothing itself (sample_type 0, no mmap) but runs a BPF program.
+ */
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "protocol.h"
+
+/* What a session asks of the keeper, and gets back with one fd where error is 0. */
+struct perf_event_request {
+        uint32_t event; /* index into the grant's events */
+        int32_t tid;    /* in the helper's pid namespace; -1: a whole CPU */
+        int32_t cpu;    /* -1: wherever the thread runs */
+        uint32_t flags; /* RS_TARGET_* */
+};
+
+struct perf_event_answer {
+        int32_t error; /* errno */
+};
+
+/* What read(2) on such an event gives. */
+struct perf_event_count {
+        uint64_t count, enabled, running;
+};
+
+/* Disabled until told otherwise. Returns an fd or -errno. */
+int perf_event_open_one(const struct rs_event *event, const struct perf_event_request *request);
+/* Whether this machine can count it: opens one on the caller itself. Returns 0 or -errno. */
+int perf_event_probe(uint32_t event_id);

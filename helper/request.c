@@ -1,0 +1,267 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+
+/*
+ * One OpenSession call: options -> the caller's uid (from the bus) -> budgets -> polkit -> keeper -> reply.
+ * Each step is a callback of the one before. A caller that vanishes takes its request along at any
+ * point; every failure is a refusal.
+ */
+
+#include <inttypes.h>
+#include <string.h>
+#include <sys/socket.h>
+
+#include "front.h"
+#include "grant.h"
+#include "log.h"
+#include "options.h"
+#include "packet.h"
+#include "util.h"
+
+struct Request {
+        Front *front;
+        size_t index; /* in front->requests */
+        uint32_t id;
+        bool charged;
+        bool asking; /* polkit has our question */
+        sd_bus_message *message;
+        struct rs_grant grant;
+        sd_bus_slot *vanished;
+        sd_bus_slot *call; /* the pending one, to the bus or to polkit */
+        int client_fd;
+};
+
+static Request *request_free(Request *request) {
+        Front *front;
+
+        if (!request)
+                return NULL;
+        front = request->front;
+        front->requests[request->index] = NULL;
+        if (request->charged)
+                budget_release(&front->budget, request->id);
+        sd_bus_slot_unref(request->vanished);
+        sd_bus_slot_unref(request->call);
+        sd_bus_message_unref(request->message);
+        close_fd(request->client_fd);
+        free(request);
+        front_touch(front);
+        return NULL;
+}
+
+void request_free_all(Front *front) {
+        for (size_t i = 0; i < FRONT_REQUESTS_MAX; i++)
+                request_free(front->requests[i]);
+}
+
+Request *request_find(Front *front, uint32_t id) {
+        for (size_t i = 0; i < FRONT_REQUESTS_MAX; i++)
+                if (front->requests[i] && front->requests[i]->id == id)
+                        return front->requests[i];
+        return NULL;
+}
+
+static void request_refuse(Request *request, const char *name, const char *text) {
+        log_line(LOG_NOTICE, "refused: uid %" PRIu32 ", %s, scope own%s: %s", request->grant.uid, FRONT_ACTION_OWN,
+                 request->grant.grants & RS_GRANT_TARGETS ? ", targets" : "", strrchr(name, '.') + 1);
+        (void) sd_bus_reply_method_errorf(request->message, name, "%s", text);
+        request_free(request);
+}
+
+/* ---- keeper ---- */
+
+void request_spawned(Request *request, int error) {
+        if (error != 0) {
+                request_refuse(request, FRONT_ERROR_FAILED, "The session process cannot be started; the journal has more.");
+                return;
+        }
+        log_line(LOG_INFO, "granted: uid %" PRIu32 ", %s, scope own%s, session %" PRIu32, request->grant.uid,
+                 FRONT_ACTION_OWN, request->grant.grants & RS_GRANT_TARGETS ? ", targets" : "", request->id);
+        /* The charge is the session's from here on; should the reply not arrive, the session sees its end. */
+        request->charged = false;
+        (void) sd_bus_reply_method_return(request->message, "h", request->client_fd);
+        request_free(request);
+}
+
+static void request_spawn(Request *request) {
+        struct keeper_request spawn = {.op = KEEPER_SPAWN, .id = request->id, .grant = request->grant};
+        const int on = 1;
+        int pair[2], r;
+
+        if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, pair) < 0) {
+                request_refuse(request, FRONT_ERROR_FAILED, "No socket to be had; the journal has more.");
+                return;
+        }
+        request->client_fd = pair[0];
+        /* Before anybody can send, so that the kernel adds credentials to the very first packet. */
+        r = setsockopt(pair[1], SOL_SOCKET, SO_PASSCRED, &on, sizeof(on)) < 0 ? -errno : 0;
+        if (r >= 0)
+                r = packet_send(request->front->keeper_fd, &spawn, sizeof(spawn), &pair[1], 1, MSG_DONTWAIT);
+        close_fd(pair[1]);
+        if (r < 0)
+                request_refuse(request, FRONT_ERROR_FAILED, "The keeper does not answer; the journal has more.");
+}
+
+/* ---- polkit ---- */
+
+static int on_polkit(sd_bus_message *reply, void *userdata, _unused_ sd_bus_error *error) {
+        Request *request = userdata;
+        int authorized = false, challenge = false, r;
+
+        request->asking = false;
+        request->call = sd_bus_slot_unref(request->call);
+        if (sd_bus_message_is_method_error(reply, NULL)) {
+                log_line(LOG_WARNING, "polkit: %s", sd_bus_message_get_error(reply)->name);
+                request_refuse(request, FRONT_ERROR_NO_POLKIT,
+                               "polkit does not answer, so nobody can be asked. Is polkitd installed and able to start?");
+                return 1;
+        }
+        r = sd_bus_message_enter_container(reply, 'r', "bba{ss}");
+        if (r >= 0)
+                r = sd_bus_message_read(reply, "bb", &authorized, &challenge);
+        if (r >= 0 && authorized)
+                request_spawn(request);
+        else if (r >= 0 && challenge)
+                request_refuse(request, FRONT_ERROR_DENIED,
+                               "polkit action " FRONT_ACTION_OWN " needs authentication, and nobody could be asked.");
+        else
+                request_refuse(request, FRONT_ERROR_DENIED, "polkit action " FRONT_ACTION_OWN " is not granted to you.");
+        return 1;
+}
+
+static void cancellation_id(const Request *request, char text[static 32]) {
+        snprintf(text, 32, "ringside-%" PRIu32, request->id);
+}
+
+/* No timeout while a person types; the caller's end cancels it. */
+static int request_ask(Request *request) {
+        _cleanup_(sd_bus_message_unrefp) sd_bus_message *m = NULL;
+        char cancel[32];
+        int r;
+
+        cancellation_id(request, cancel);
+        r = sd_bus_message_new_method_call(request->front->bus, &m, "org.freedesktop.PolicyKit1",
+                                           "/org/freedesktop/PolicyKit1/Authority",
+                                           "org.freedesktop.PolicyKit1.Authority", "CheckAuthorization");
+        if (r < 0)
+                return r;
+        r = sd_bus_message_append(m, "(sa{sv})sa{ss}us", "system-bus-name", 1, "name", "s",
+                                  sd_bus_message_get_sender(request->message), FRONT_ACTION_OWN, 0,
+                                  sd_bus_message_get_allow_interactive_authorization(request->message) > 0 ? 1U : 0U,
+                                  cancel);
+        if (r < 0)
+                return r;
+        r = sd_bus_call_async(request->front->bus, &request->call, m, on_polkit, request, UINT64_MAX);
+        request->asking = r >= 0;
+        return r;
+}
+
+static int on_vanished(_unused_ sd_bus_message *m, void *userdata, _unused_ sd_bus_error *error) {
+        Request *request = userdata;
+        char cancel[32];
+
+        if (request->asking) {
+                cancellation_id(request, cancel);
+                (void) sd_bus_call_method_async(request->front->bus, NULL, "org.freedesktop.PolicyKit1",
+                                                "/org/freedesktop/PolicyKit1/Authority",
+                                                "org.freedesktop.PolicyKit1.Authority", "CancelCheckAuthorization",
+                                                NULL, NULL, "s", cancel);
+        }
+        log_line(LOG_NOTICE, "refused: uid %" PRIu32 ", %s: the caller has gone", request->grant.uid, FRONT_ACTION_OWN);
+        request_free(request);
+        return 0;
+}
+
+/* ---- the caller ---- */
+
+/* Somebody who is not asked twice at once. */
+static bool request_is_only_one(const Request *request) {
+        for (size_t i = 0; i < FRONT_REQUESTS_MAX; i++) {
+                const Request *other = request->front->requests[i];
+
+                if (other && other != request && other->charged && other->grant.uid == request->grant.uid)
+                        return false;
+        }
+        return true;
+}
+
+static int on_uid(sd_bus_message *reply, void *userdata, _unused_ sd_bus_error *error) {
+        Request *request = userdata;
+        char text[160];
+
+        request->call = sd_bus_slot_unref(request->call);
+        if (sd_bus_message_is_method_error(reply, NULL) || sd_bus_message_read(reply, "u", &request->grant.uid) < 0) {
+                request_refuse(request, FRONT_ERROR_FAILED, "The bus does not tell who you are.");
+                return 1;
+        }
+        if (!request_is_only_one(request)) {
+                request_refuse(request, FRONT_ERROR_PENDING, "Another request of yours is not answered yet; ask again after it.");
+                return 1;
+        }
+        if (budget_charge(&request->front->budget, request->id, &request->grant, text, sizeof(text)) < 0) {
+                request_refuse(request, FRONT_ERROR_BUDGET, text);
+                return 1;
+        }
+        request->charged = true;
+        if (request_ask(request) < 0)
+                request_refuse(request, FRONT_ERROR_NO_POLKIT, "polkit cannot be asked.");
+        return 1;
+}
+
+/* Watches the caller first, and then asks about it: one that is gone in between is unknown to the bus. */
+static int request_look_up(Request *request) {
+        const char *sender = sd_bus_message_get_sender(request->message);
+        char match[512];
+        int r;
+
+        if (!sender)
+                return -EBADMSG;
+        snprintf(match, sizeof(match),
+                 "type='signal',sender='org.freedesktop.DBus',interface='org.freedesktop.DBus',"
+                 "member='NameOwnerChanged',arg0='%s',arg2=''",
+                 sender);
+        r = sd_bus_add_match_async(request->front->bus, &request->vanished, match, on_vanished, NULL, request);
+        if (r < 0)
+                return r;
+        return sd_bus_call_method_async(request->front->bus, &request->call, "org.freedesktop.DBus",
+                                        "/org/freedesktop/DBus", "org.freedesktop.DBus", "GetConnectionUnixUser",
+                                        on_uid, request, "s", sender);
+}
+
+int request_start(Front *front, sd_bus_message *m, sd_bus_error *error) {
+        struct rs_grant grant;
+        Request *request;
+        size_t i = 0;
+        int r;
+
+        r = options_read(m, &grant, error);
+        if (r < 0)
+                return r;
+        for (size_t e = 0; e < grant.nr_events; e++) {
+                const char *problem = front_event_problem(front, grant.events[e].id);
+
+                if (problem)
+                        return sd_bus_error_setf(error, FRONT_ERROR_NO_EVENT, "%s: %s",
+                                                 event_type_by_id(grant.events[e].id)->name, problem);
+        }
+        while (i < FRONT_REQUESTS_MAX && front->requests[i])
+                i++;
+        if (i == FRONT_REQUESTS_MAX)
+                return sd_bus_error_setf(error, FRONT_ERROR_PENDING, "Too many requests are not answered yet.");
+        request = calloc(1, sizeof(*request));
+        if (!request)
+                return -ENOMEM;
+        *request = (Request){
+                .front = front,
+                .index = i,
+                .id = ++front->last_id,
+                .message = sd_bus_message_ref(m),
+                .grant = grant,
+                .client_fd = -1,
+        };
+        front->requests[i] = request;
+        front_touch(front);
+        r = request_look_up(request);
+        if (r < 0)
+                request_free(request);
+        return r < 0 ? r : 1;
+}

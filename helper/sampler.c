@@ -1,0 +1,305 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+
+#include "sampler.h"
+
+#include <bpf/bpf.h>
+#include <bpf/libbpf.h>
+#include <linux/perf_event.h>
+#include <poll.h>
+#include <string.h>
+#include <sys/ioctl.h>
+#include <sys/random.h>
+#include <sys/syscall.h>
+
+#include "grant.h"
+#include "map-list.h"
+#include "sampler.skel.h"
+#include "util.h"
+
+typedef struct SamplerEvent {
+        int perf_fd;
+        int link_fd;
+        uint32_t event;
+        bool on_exec;
+} SamplerEvent;
+
+struct Sampler {
+        struct sampler_bpf *skeleton;
+        int ring_fd;
+        int counters_fd;
+        struct bpf_link *process_links[4];
+        bool started_before;
+        size_t n_events;
+        SamplerEvent events[RS_TASK_EVENTS_MAX];
+};
+
+/* libbpf and the verifier speak of addresses and of other people's objects: nobody gets to hear it. */
+static int print_nothing(_unused_ enum libbpf_print_level level, _unused_ const char *format, _unused_ va_list args) {
+        return 0;
+}
+
+static bool kernel_is_locked_down(void) {
+        _cleanup_fclose_ FILE *f = fopen("/sys/kernel/security/lockdown", "re");
+        char line[128] = "";
+
+        return f && fgets(line, sizeof(line), f) && strstr(line, "[confidentiality]");
+}
+
+static enum rs_error error_of_load(int error) {
+        if (access("/sys/kernel/btf/vmlinux", R_OK) < 0)
+                return RS_ERROR_NO_BTF;
+        if (kernel_is_locked_down())
+                return RS_ERROR_LOCKDOWN;
+        if (error == -EPERM)
+                return RS_ERROR_CAPABILITY;
+        if (error == -ENOMEM)
+                return RS_ERROR_MEMORY;
+        return RS_ERROR_KERNEL;
+}
+
+/* Made by hand rather than by libbpf, for the names by which the keeper finds them again. */
+static int sampler_create_maps(Sampler *sampler, uint32_t id, const struct rs_grant *grant, unsigned n_cpus) {
+        LIBBPF_OPTS(bpf_map_create_opts, options, .map_flags = BPF_F_MMAPABLE);
+        char name[MAP_NAME_SIZE];
+        int r;
+
+        snprintf(name, sizeof(name), MAP_NAME_RING, id);
+        sampler->ring_fd = bpf_map_create(BPF_MAP_TYPE_RINGBUF, name, 0, 0, grant->ring_size, NULL);
+        if (sampler->ring_fd < 0)
+                return -errno;
+        snprintf(name, sizeof(name), MAP_NAME_COUNTERS, id);
+        sampler->counters_fd = bpf_map_create(BPF_MAP_TYPE_ARRAY, name, sizeof(uint32_t), sizeof(struct rs_counters),
+                                              n_cpus, &options);
+        if (sampler->counters_fd < 0)
+                return -errno;
+        r = bpf_map__reuse_fd(sampler->skeleton->maps.rs_ring, sampler->ring_fd);
+        if (r < 0)
+                return r;
+        return bpf_map__reuse_fd(sampler->skeleton->maps.rs_counters, sampler->counters_fd);
+}
+
+static int sampler_load(Sampler *sampler, uint32_t id, const struct rs_grant *grant, unsigned n_cpus) {
+        uint64_t key;
+        int r;
+
+        sampler->skeleton = sampler_bpf__open();
+        if (!sampler->skeleton)
+                return -errno;
+        if (getrandom(&key, sizeof(key), 0) != sizeof(key))
+                return -EIO;
+        sampler->skeleton->rodata->session_key = key;
+        sampler->skeleton->rodata->max_frames = grant->max_frames;
+        sampler->skeleton->rodata->targeted = grant->grants & RS_GRANT_TARGETS;
+        sampler->skeleton->rodata->wakeup_mark = grant->ring_size / 4;
+        for (size_t i = 0; i < grant->nr_events; i++)
+                sampler->skeleton->rodata->weighted[i] = event_type_by_id(grant->events[i].id)->weighted;
+        if (!(grant->grants & RS_GRANT_TARGETS)) {
+                r = bpf_map__set_max_entries(sampler->skeleton->maps.rs_tracked, 1);
+                if (r < 0)
+                        return r;
+        }
+        r = sampler_create_maps(sampler, id, grant, n_cpus);
+        if (r < 0)
+                return r;
+        r = sampler_bpf__load(sampler->skeleton);
+        if (r < 0)
+                return r;
+        /* From here on only the programs write the counters, whoever holds the map. */
+        return bpf_map_freeze(sampler->counters_fd) < 0 ? -errno : 0;
+}
+
+static inline void sampler_freep(Sampler **sampler) {
+        sampler_free(*sampler);
+}
+
+int sampler_new(Sampler **ret, uint32_t id, const struct rs_grant *grant, unsigned n_cpus, enum rs_error *ret_error) {
+        _cleanup_(sampler_freep) Sampler *sampler = calloc(1, sizeof(*sampler));
+        struct rs_task_info *self = NULL;
+        _cleanup_close_ int pidfd = -1;
+        size_t n;
+        int r;
+
+        *ret_error = RS_ERROR_MEMORY;
+        if (!sampler)
+                return -ENOMEM;
+        sampler->ring_fd = sampler->counters_fd = -1;
+        libbpf_set_print(print_nothing);
+        libbpf_set_strict_mode(LIBBPF_STRICT_ALL);
+        r = sampler_load(sampler, id, grant, n_cpus);
+        if (r < 0) {
+                *ret_error = error_of_load(r);
+                return r;
+        }
+
+        /* The first question goes to ourselves: which pid namespace is ours, and is the ring safe here? */
+        *ret_error = RS_ERROR_KERNEL;
+        pidfd = syscall(SYS_pidfd_open, getpid(), 0);
+        if (pidfd < 0)
+                return -errno;
+        r = sampler_describe(sampler, pidfd, &self, &n);
+        if (r < 0)
+                return r;
+        sampler->skeleton->bss->helper_pid_ns = self[0].identity.pid_ns;
+        r = self[0].ring_safe ? 0 : -EOPNOTSUPP;
+        free(self);
+        if (r < 0) {
+                *ret_error = RS_ERROR_RING_UNSAFE;
+                return r;
+        }
+        *ret_error = RS_OK;
+        *ret = TAKE_PTR(sampler);
+        return 0;
+}
+
+Sampler *sampler_free(Sampler *sampler) {
+        if (!sampler)
+                return NULL;
+        sampler_stop(sampler);
+        for (size_t i = 0; i < sampler->n_events; i++) {
+                close_fd(sampler->events[i].link_fd);
+                close_fd(sampler->events[i].perf_fd);
+        }
+        sampler_bpf__destroy(sampler->skeleton);
+        close_fd(sampler->ring_fd);
+        close_fd(sampler->counters_fd);
+        free(sampler);
+        return NULL;
+}
+
+int sampler_get_ring_fd(Sampler *sampler) {
+        return sampler->ring_fd;
+}
+
+int sampler_get_counters_fd(Sampler *sampler) {
+        return sampler->counters_fd;
+}
+
+void sampler_set_identity(Sampler *sampler, const struct rs_identity *identity) {
+        sampler->skeleton->bss->identity = *identity;
+}
+
+/* The iterator knows the process by number while it runs; alive afterwards means it was the right one. */
+static bool pidfd_is_alive(int pidfd) {
+        struct pollfd p = {.fd = pidfd, .events = POLLIN};
+
+        return poll(&p, 1, 0) == 0;
+}
+
+int sampler_describe(Sampler *sampler, int pidfd, struct rs_task_info **ret_tasks, size_t *ret_n) {
+        union bpf_iter_link_info info = {.task.pid_fd = pidfd};
+        LIBBPF_OPTS(bpf_link_create_opts, options, .iter_info = &info, .iter_info_len = sizeof(info));
+        _cleanup_free_ struct rs_task_info *tasks = NULL;
+        _cleanup_close_ int link = -1, fd = -1;
+        size_t size = 0, capacity = 64 * sizeof(*tasks);
+        ssize_t n;
+
+        link = bpf_link_create(bpf_program__fd(sampler->skeleton->progs.describe), 0, BPF_TRACE_ITER, &options);
+        if (link < 0)
+                return -errno;
+        fd = bpf_iter_create(link);
+        if (fd < 0)
+                return -errno;
+        for (;;) {
+                void *grown = realloc(tasks, capacity);
+
+                if (!grown)
+                        return -ENOMEM;
+                tasks = grown;
+                n = RETRY_ON_EINTR(read(fd, (char *) tasks + size, capacity - size));
+                if (n <= 0)
+                        break;
+                size += n;
+                if (size == capacity)
+                        capacity *= 2;
+                if (size / sizeof(*tasks) > RS_TASK_EVENTS_MAX)
+                        return -E2BIG;
+        }
+        if (n < 0)
+                return -errno;
+        if (size < sizeof(*tasks) || !pidfd_is_alive(pidfd))
+                return -ESRCH;
+        *ret_n = size / sizeof(*tasks);
+        *ret_tasks = TAKE_PTR(tasks);
+        return 0;
+}
+
+int sampler_track(Sampler *sampler, uint32_t tgid_root, bool follow) {
+        uint64_t value = follow;
+
+        return bpf_map_update_elem(bpf_map__fd(sampler->skeleton->maps.rs_tracked), &tgid_root, &value, BPF_ANY) < 0
+                       ? -errno
+                       : 0;
+}
+
+int sampler_add_event(Sampler *sampler, int perf_fd, uint32_t event, bool on_exec) {
+        LIBBPF_OPTS(bpf_link_create_opts, options, .perf_event.bpf_cookie = event);
+        int link;
+
+        if (sampler->n_events >= RS_TASK_EVENTS_MAX)
+                return -EMFILE;
+        link = bpf_link_create(bpf_program__fd(sampler->skeleton->progs.on_sample), perf_fd, BPF_PERF_EVENT, &options);
+        if (link < 0)
+                return -errno;
+        sampler->events[sampler->n_events++] = (SamplerEvent){perf_fd, link, event, on_exec};
+        return 0;
+}
+
+size_t sampler_get_n_events(Sampler *sampler) {
+        return sampler->n_events;
+}
+
+int sampler_start(Sampler *sampler) {
+        struct bpf_program *programs[] = {
+                sampler->skeleton->progs.on_fork,
+                sampler->skeleton->progs.on_exec,
+                sampler->skeleton->progs.on_rename,
+                sampler->skeleton->progs.on_exit,
+        };
+
+        for (size_t i = 0; i < ELEMENTSOF(programs); i++) {
+                sampler->process_links[i] = bpf_program__attach(programs[i]);
+                if (!sampler->process_links[i]) {
+                        int r = -errno;
+
+                        sampler_stop(sampler);
+                        return r;
+                }
+        }
+        for (size_t i = 0; i < sampler->n_events; i++) {
+                SamplerEvent *e = &sampler->events[i];
+
+                /* The kernel switches those on itself, at the first exec. */
+                if (e->on_exec && !sampler->started_before)
+                        continue;
+                if (ioctl(e->perf_fd, PERF_EVENT_IOC_ENABLE, 0) < 0) {
+                        int r = -errno;
+
+                        sampler_stop(sampler);
+                        return r;
+                }
+        }
+        sampler->started_before = true;
+        return 0;
+}
+
+void sampler_stop(Sampler *sampler) {
+        for (size_t i = 0; i < sampler->n_events; i++)
+                (void) ioctl(sampler->events[i].perf_fd, PERF_EVENT_IOC_DISABLE, 0);
+        for (size_t i = 0; i < ELEMENTSOF(sampler->process_links); i++) {
+                bpf_link__destroy(sampler->process_links[i]);
+                sampler->process_links[i] = NULL;
+        }
+}
+
+void sampler_read_counts(Sampler *sampler, struct perf_event_count *ret_counts) {
+        memset(ret_counts, 0, sizeof(*ret_counts) * RS_EVENTS_MAX);
+        for (size_t i = 0; i < sampler->n_events; i++) {
+                struct perf_event_count count, *sum = &ret_counts[sampler->events[i].event];
+
+                if (read(sampler->events[i].perf_fd, &count, sizeof(count)) != sizeof(count))
+                        continue;
+                sum->count += count.count;
+                sum->enabled += count.enabled;
+                sum->running += count.running;
+        }
+}

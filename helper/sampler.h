@@ -1,0 +1,45 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+#pragma once
+
+/*
+ * The BPF side of one session: loads the programs while there are capabilities, and afterwards only
+ * links, reads iterators and writes control maps on descriptors it holds.
+ */
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "control.h"
+#include "perf-event.h"
+#include "protocol.h"
+
+typedef struct Sampler Sampler;
+
+/*
+ * Needs CAP_BPF and CAP_PERFMON. On failure *ret_error says what is missing, and -errno is returned.
+ */
+int sampler_new(Sampler **ret, uint32_t id, const struct rs_grant *grant, unsigned n_cpus, enum rs_error *ret_error);
+Sampler *sampler_free(Sampler *sampler);
+
+/* Borrowed; the only two that may leave the helper. The counters are frozen. */
+int sampler_get_ring_fd(Sampler *sampler);
+int sampler_get_counters_fd(Sampler *sampler);
+
+/* Whom the access rule is evaluated for. Before anything is attached. */
+void sampler_set_identity(Sampler *sampler, const struct rs_identity *identity);
+/*
+ * All threads of the process behind a pidfd, which must have been alive all the while. ret_tasks is
+ * an array the caller frees. -ESRCH: gone, -EBADF: not a pidfd.
+ */
+int sampler_describe(Sampler *sampler, int pidfd, struct rs_task_info **ret_tasks, size_t *ret_n);
+/* Records about this process are told, and about its children where follow is set. */
+int sampler_track(Sampler *sampler, uint32_t tgid_root, bool follow);
+/* Runs the sampling program on a perf event, which it owns from here on success only. */
+int sampler_add_event(Sampler *sampler, int perf_fd, uint32_t event, bool on_exec);
+size_t sampler_get_n_events(Sampler *sampler);
+
+int sampler_start(Sampler *sampler);
+void sampler_stop(Sampler *sampler);
+/* Sums by event of the grant, arrays of RS_EVENTS_MAX. */
+void sampler_read_counts(Sampler *sampler, struct perf_event_count *ret_counts);

@@ -1,0 +1,425 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+
+#include "session.h"
+
+#include <poll.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <sys/sysinfo.h>
+#include <time.h>
+
+#include "keeper.h"
+#include "log.h"
+#include "packet.h"
+#include "privileges.h"
+#include "sampler.h"
+#include "sandbox.h"
+#include "util.h"
+
+enum SessionState {
+        SESSION_NEW = 1 << 0,     /* nobody has said hello */
+        SESSION_WELCOME = 1 << 1, /* knows its client */
+        SESSION_RUNNING = 1 << 2, /* sampling */
+};
+
+typedef struct Session {
+        int client_fd;
+        int keeper_fd;
+        struct rs_grant grant;
+        enum SessionState state;
+        unsigned n_cpus;
+        unsigned n_targets;
+        bool wide_open; /* the CPU-wide events are there */
+        bool paranoid;  /* kernel.perf_event_paranoid is above 2; not readable from the sandbox */
+        enum rs_error load_error;
+        int load_errno;
+        Sampler *sampler;
+} Session;
+
+/* Every answer goes through here. A client that does not read its socket is broken off. */
+static int session_send(Session *session, struct rs_message *m, size_t size, const int *fds, size_t n_fds) {
+        m->len = size;
+        return packet_send(session->client_fd, m, size, fds, n_fds, MSG_DONTWAIT);
+}
+
+static void answer_init(struct rs_message *answer, const struct rs_message *request, enum rs_error error, int detail) {
+        answer->type = request->type + 1;
+        answer->cookie = request->cookie;
+        answer->error = error;
+        answer->detail = detail < 0 ? -detail : detail;
+}
+
+static int session_answer(Session *session, const struct rs_message *request, enum rs_error error, int detail) {
+        struct rs_request answer = {};
+
+        answer_init(&answer.m, request, error, detail);
+        return session_send(session, &answer.m, sizeof(answer), NULL, 0);
+}
+
+/* ---- HELLO ---- */
+
+/*
+ * Who the client is: the pid by the kernel's word (SCM_CREDENTIALS), the rest from the task behind the
+ * pidfd it sent, which must be itself.
+ */
+static enum rs_error session_identify(Session *session, const Packet *packet, int *ret_detail) {
+        _cleanup_free_ struct rs_task_info *tasks = NULL;
+        size_t n = 0;
+        int r;
+
+        if (packet->credentials.pid <= 0 || packet->n_fds != 1)
+                return RS_ERROR_IDENTITY;
+        if (!(session->grant.grants & RS_GRANT_DIRECT) && packet->credentials.uid != session->grant.uid)
+                return RS_ERROR_IDENTITY;
+        r = sampler_describe(session->sampler, packet->fds[0], &tasks, &n);
+        *ret_detail = r;
+        if (r < 0)
+                return RS_ERROR_IDENTITY;
+        for (size_t i = 0; i < n; i++) {
+                struct rs_identity identity = tasks[i].identity;
+
+                if (tasks[i].tid != (uint32_t) packet->credentials.pid || tasks[i].tgid != tasks[i].tid)
+                        continue;
+                if (!(session->grant.grants & RS_GRANT_DIRECT)) {
+                        if (identity.uid != session->grant.uid)
+                                return RS_ERROR_IDENTITY;
+                        /* Over the bus a client has no rights but those of its user. */
+                        identity.caps = 0;
+                }
+                sampler_set_identity(session->sampler, &identity);
+                return RS_OK;
+        }
+        return RS_ERROR_IDENTITY;
+}
+
+static int session_hello(Session *session, const union rs_any_message *any, Packet *packet) {
+        struct rs_welcome welcome = {
+                .version = RS_PROTOCOL_VERSION,
+                .layout = RS_LAYOUT_VERSION,
+                .grants = session->grant.grants,
+                .clock = CLOCK_BOOTTIME,
+                .nr_cpus = session->n_cpus,
+                .counter_size = sizeof(struct rs_counters),
+                .nr_events = session->grant.nr_events,
+                .max_frames = session->grant.max_frames,
+                .ring_size = session->grant.ring_size,
+                .fd_kind = {RS_FD_RING, RS_FD_COUNTERS},
+        };
+        int fds[2], detail = session->load_errno, r;
+        enum rs_error error = session->load_error;
+
+        if (any->hello.version != RS_PROTOCOL_VERSION)
+                error = RS_ERROR_VERSION;
+        else if (error == RS_OK)
+                error = session_identify(session, packet, &detail);
+        answer_init(&welcome.m, &any->m, error, detail);
+        if (error != RS_OK) {
+                (void) session_send(session, &welcome.m, sizeof(welcome), NULL, 0);
+                return -ECONNABORTED;
+        }
+        fds[0] = sampler_get_ring_fd(session->sampler);
+        fds[1] = sampler_get_counters_fd(session->sampler);
+        welcome.nr_fds = ELEMENTSOF(fds);
+        memcpy(welcome.events, session->grant.events, sizeof(welcome.events));
+        r = session_send(session, &welcome.m, sizeof(welcome), fds, ELEMENTSOF(fds));
+        session->state = SESSION_WELCOME;
+        return r;
+}
+
+/* ---- events, through the keeper ---- */
+
+static int session_open_event(Session *session, uint32_t event, int32_t tid, int32_t cpu, uint32_t flags) {
+        const struct perf_event_request request = {.event = event, .tid = tid, .cpu = cpu, .flags = flags};
+        struct perf_event_answer answer;
+        Packet packet;
+        int r;
+
+        r = packet_send(session->keeper_fd, &request, sizeof(request), NULL, 0, 0);
+        if (r < 0)
+                return r;
+        r = packet_receive(session->keeper_fd, &answer, sizeof(answer), 1, 0, &packet);
+        if (r <= 0)
+                return -ECONNRESET;
+        if (packet.size != sizeof(answer) || (answer.error == 0) != (packet.n_fds == 1)) {
+                packet_done(&packet);
+                return -EBADMSG;
+        }
+        if (answer.error != 0)
+                return -answer.error;
+        r = sampler_add_event(session->sampler, packet.fds[0], event, flags & RS_TARGET_ON_EXEC);
+        if (r < 0)
+                packet_done(&packet);
+        return r;
+}
+
+static enum rs_error error_of_open(Session *session, uint32_t event, int r) {
+        if (session->grant.events[event].id == RS_EVENT_CPU_CYCLES && (r == -ENOENT || r == -EOPNOTSUPP || r == -ENODEV))
+                return RS_ERROR_NO_PMU;
+        if (r == -EACCES || r == -EPERM)
+                return session->paranoid ? RS_ERROR_PARANOID : RS_ERROR_CAPABILITY;
+        if (r == -ENOMEM)
+                return RS_ERROR_MEMORY;
+        return RS_ERROR_EVENTS;
+}
+
+/* Every event on one thread. -ESRCH where the thread is gone is no error: it was quick. */
+static enum rs_error session_watch(Session *session, int32_t tid, uint32_t flags, int *ret_detail) {
+        for (uint32_t i = 0; i < session->grant.nr_events; i++) {
+                int r = session_open_event(session, i, tid, -1, flags);
+
+                if (r < 0 && r != -ESRCH) {
+                        *ret_detail = r;
+                        return r == -EMFILE ? RS_ERROR_TARGET_LIMIT : error_of_open(session, i, r);
+                }
+        }
+        return RS_OK;
+}
+
+static bool tid_is_known(const uint32_t *tids, size_t n, uint32_t tid) {
+        for (size_t i = 0; i < n; i++)
+                if (tids[i] == tid)
+                        return true;
+        return false;
+}
+
+/*
+ * One pass over the threads of a target. Counts those that are new in *n_tids, and refuses the
+ * target where it is gone or hidden.
+ */
+static enum rs_error session_target_pass(Session *session, int pidfd, const struct rs_target *target, uint32_t *tids,
+                                         size_t *n_tids, int *ret_detail) {
+        _cleanup_free_ struct rs_task_info *tasks = NULL;
+        enum rs_error error = RS_OK;
+        bool admitted = false;
+        size_t n = 0;
+        int r;
+
+        r = sampler_describe(session->sampler, pidfd, &tasks, &n);
+        *ret_detail = r;
+        if (r < 0)
+                return r == -ESRCH ? RS_ERROR_TARGET_GONE : r == -E2BIG ? RS_ERROR_TARGET_LIMIT : RS_ERROR_TARGET_HIDDEN;
+        for (size_t i = 0; i < n && error == RS_OK; i++) {
+                const struct rs_task_info *task = &tasks[i];
+
+                if (!task->admitted || task->tid == 0 || (target->tid != 0 && task->client_tid != target->tid))
+                        continue;
+                if (!admitted) {
+                        admitted = true;
+                        r = sampler_track(session->sampler, task->tgid_root, !(target->flags & RS_TARGET_NO_INHERIT));
+                        if (r < 0)
+                                return RS_ERROR_TARGET_LIMIT;
+                }
+                if (tid_is_known(tids, *n_tids, task->tid))
+                        continue;
+                if (*n_tids >= RS_TASK_EVENTS_MAX)
+                        return RS_ERROR_TARGET_LIMIT;
+                tids[(*n_tids)++] = task->tid;
+                error = session_watch(session, task->tid, target->flags, ret_detail);
+        }
+        return admitted ? error : RS_ERROR_TARGET_HIDDEN;
+}
+
+static int session_target(Session *session, const union rs_any_message *any, Packet *packet) {
+        _cleanup_free_ uint32_t *tids = calloc(RS_TASK_EVENTS_MAX, sizeof(*tids));
+        struct rs_targeted answer = {};
+        enum rs_error error = RS_OK;
+        size_t n_tids = 0;
+        int detail = 0;
+
+        if (!tids)
+                return -ENOMEM;
+        if (!(session->grant.grants & RS_GRANT_TARGETS) || packet->n_fds != 1 ||
+            (any->target.flags & ~(RS_TARGET_ON_EXEC | RS_TARGET_NO_INHERIT)))
+                error = RS_ERROR_STATE;
+        else if (session->n_targets >= RS_TARGETS_MAX)
+                error = RS_ERROR_TARGET_LIMIT;
+        else
+                error = session_target_pass(session, packet->fds[0], &any->target, tids, &n_tids, &detail);
+        session->n_targets += error == RS_OK;
+        answer_init(&answer.m, &any->m, error, detail);
+        answer.threads = error == RS_OK ? n_tids : 0;
+        return session_send(session, &answer.m, sizeof(answer), NULL, 0);
+}
+
+/* ---- START, STOP, STATS ---- */
+
+static enum rs_error session_open_wide(Session *session, int *ret_detail) {
+        for (uint32_t i = 0; i < session->grant.nr_events; i++)
+                for (unsigned cpu = 0; cpu < session->n_cpus; cpu++) {
+                        int r = session_open_event(session, i, -1, cpu, 0);
+
+                        *ret_detail = r;
+                        /* Possible, but not there now. */
+                        if (r == -ENODEV && cpu > 0)
+                                continue;
+                        if (r < 0)
+                                return error_of_open(session, i, r);
+                }
+        *ret_detail = 0;
+        return RS_OK;
+}
+
+static int session_start(Session *session, const union rs_any_message *any, _unused_ Packet *packet) {
+        enum rs_error error = RS_OK;
+        int detail = 0;
+
+        if (session->grant.grants & RS_GRANT_TARGETS) {
+                if (session->n_targets == 0)
+                        error = RS_ERROR_STATE;
+        } else if (!session->wide_open) {
+                error = session_open_wide(session, &detail);
+                session->wide_open = error == RS_OK;
+        }
+        if (error == RS_OK) {
+                detail = sampler_start(session->sampler);
+                if (detail < 0)
+                        error = RS_ERROR_KERNEL;
+        }
+        if (error == RS_OK)
+                session->state = SESSION_RUNNING;
+        return session_answer(session, &any->m, error, detail);
+}
+
+static int session_stop(Session *session, const union rs_any_message *any, _unused_ Packet *packet) {
+        sampler_stop(session->sampler);
+        session->state = SESSION_WELCOME;
+        return session_answer(session, &any->m, RS_OK, 0);
+}
+
+static int session_stats(Session *session, const union rs_any_message *any, _unused_ Packet *packet) {
+        struct perf_event_count counts[RS_EVENTS_MAX];
+        struct rs_statistics answer = {};
+
+        answer_init(&answer.m, &any->m, RS_OK, 0);
+        /* CPU-wide counts are everybody's, not this user's. */
+        if (session->grant.grants & RS_GRANT_TARGETS) {
+                sampler_read_counts(session->sampler, counts);
+                for (size_t i = 0; i < RS_EVENTS_MAX; i++) {
+                        answer.count[i] = counts[i].count;
+                        answer.enabled[i] = counts[i].enabled;
+                        answer.running[i] = counts[i].running;
+                }
+        }
+        return session_send(session, &answer.m, sizeof(answer), NULL, 0);
+}
+
+/* ---- the policy ---- */
+
+/* What is not in this table, in this state, of this size, with these fds, ends the session. */
+static const struct {
+        uint32_t type;
+        unsigned states;
+        size_t size;
+        size_t max_fds;
+        int (*func)(Session *session, const union rs_any_message *any, Packet *packet);
+} requests[] = {
+        {RS_HELLO, SESSION_NEW, sizeof(struct rs_hello), 1, session_hello},
+        {RS_TARGET, SESSION_WELCOME, sizeof(struct rs_target), 1, session_target},
+        {RS_START, SESSION_WELCOME, sizeof(struct rs_request), 0, session_start},
+        {RS_STOP, SESSION_RUNNING, sizeof(struct rs_request), 0, session_stop},
+        {RS_STATS, SESSION_WELCOME | SESSION_RUNNING, sizeof(struct rs_request), 0, session_stats},
+};
+
+static int session_dispatch(Session *session) {
+        union rs_any_message any = {};
+        Packet packet;
+        int r;
+
+        r = packet_receive(session->client_fd, &any, sizeof(any), 1, MSG_DONTWAIT, &packet);
+        if (r == -EAGAIN)
+                return 0;
+        if (r == 0)
+                return -ECONNRESET;
+        if (r < 0)
+                return -EBADMSG;
+        r = -EBADMSG;
+        for (size_t i = 0; i < ELEMENTSOF(requests); i++) {
+                if (requests[i].type != any.m.type)
+                        continue;
+                if ((requests[i].states & session->state) && packet.size == requests[i].size &&
+                    any.m.len == requests[i].size && packet.n_fds <= requests[i].max_fds && any.m.error == 0 &&
+                    any.m.detail == 0)
+                        r = requests[i].func(session, &any, &packet);
+                break;
+        }
+        packet_done(&packet);
+        return r;
+}
+
+static void session_end(Session *session, enum rs_error error) {
+        struct rs_message end = {.type = RS_END, .error = error};
+
+        sampler_stop(session->sampler);
+        (void) session_send(session, &end, sizeof(end), NULL, 0);
+}
+
+static void session_loop(Session *session) {
+        for (;;) {
+                struct pollfd fds[] = {
+                        {.fd = session->client_fd, .events = POLLIN},
+                        {.fd = session->keeper_fd, .events = POLLIN},
+                };
+                int r;
+
+                if (poll(fds, ELEMENTSOF(fds), -1) < 0 && errno != EINTR)
+                        return;
+                /* It never speaks first: this is its end. */
+                if (fds[1].revents) {
+                        if (session->sampler)
+                                session_end(session, RS_ERROR_HELPER_GONE);
+                        return;
+                }
+                if (!fds[0].revents)
+                        continue;
+                r = session_dispatch(session);
+                if (r == -EBADMSG && session->sampler)
+                        session_end(session, RS_ERROR_PROTOCOL);
+                if (r < 0)
+                        return;
+        }
+}
+
+static int session_setup(Session *session) {
+        struct keeper_setup setup;
+        const int on = 1;
+        Packet packet;
+        int r;
+
+        r = privileges_become_session();
+        if (r != 0)
+                return r < 0 ? r : -EPERM;
+        r = packet_receive(session->keeper_fd, &setup, sizeof(setup), 0, 0, &packet);
+        if (r <= 0 || packet.size != sizeof(setup) || grant_check(&setup.grant))
+                return -EBADMSG;
+        session->grant = setup.grant;
+        session->n_cpus = get_nprocs_conf();
+        session->paranoid = privileges_need_sys_admin();
+        session->load_errno = sampler_new(&session->sampler, setup.id, &setup.grant, session->n_cpus,
+                                          &session->load_error);
+        if (session->load_errno < 0)
+                log_line(LOG_WARNING, "session %u: cannot load: error %d, %s", setup.id, session->load_error,
+                         strerror(-session->load_errno));
+        /* The kernel attaches them to every message from here on, whether the client sends them or not. */
+        if (setsockopt(session->client_fd, SOL_SOCKET, SO_PASSCRED, &on, sizeof(on)) < 0)
+                return -errno;
+        r = privileges_drop();
+        return r < 0 ? r : sandbox_enter(SANDBOX_SESSION);
+}
+
+int session_run(void) {
+        Session session = {
+                .client_fd = SESSION_CLIENT_FD,
+                .keeper_fd = SESSION_KEEPER_FD,
+                .state = SESSION_NEW,
+        };
+        int r;
+
+        r = session_setup(&session);
+        if (r < 0) {
+                log_line(LOG_ERR, "session: cannot start: %s", strerror(-r));
+                return EXIT_FAILURE;
+        }
+        session_loop(&session);
+        sampler_free(session.sampler);
+        return EXIT_SUCCESS;
+}
