@@ -116,6 +116,20 @@ bool address_space_contains(const AddressSpace *space, uint64_t address) {
         return find_mapping(space, address) != NULL;
 }
 
+size_t address_space_get_n_mappings(const AddressSpace *space) {
+        return space->mappings.n;
+}
+
+void address_space_get_mapping(const AddressSpace *space, size_t index, uint64_t *ret_start,
+                               uint64_t *ret_end, uint64_t *ret_offset, MappedFile **ret_file) {
+        const Mapping *mapping = &space->mappings.list[index];
+
+        *ret_start = mapping->start;
+        *ret_end = mapping->end;
+        *ret_offset = mapping->offset;
+        *ret_file = &mapping->file->mapped;
+}
+
 static int add_mapping(Mappings *mappings, const MapsLine *line, SymbolFile *file) {
         if (mappings->n == MAPPINGS_MAX)
                 return -EFBIG;
@@ -240,7 +254,7 @@ static int open_perf_map_by_pid(AddressSpace *space) {
 
 /* dir NULL: to be opened where it is needed. Returns 0 or -ENOMEM: having no names is no error. */
 static int update_perf_map(AddressSpace *space, ProcessDir *dir) {
-        uint64_t start = now();
+        uint64_t start = now(), spent;
         int r = 0;
 
         if (start < space->next_perf_check)
@@ -252,8 +266,8 @@ static int update_perf_map(AddressSpace *space, ProcessDir *dir) {
                 if (r >= 0)
                         r = perf_map_update(space->perf_map);
         }
-        space->next_perf_check = now();
-        space->next_perf_check += MAX(PERF_MAP_INTERVAL, (space->next_perf_check - start) * PERF_MAP_PATIENCE);
+        spent = now() - start;
+        space->next_perf_check = start + spent + MAX(PERF_MAP_INTERVAL, spent * PERF_MAP_PATIENCE);
         return r == -ENOMEM ? r : 0;
 }
 

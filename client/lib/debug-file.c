@@ -117,6 +117,8 @@ int debug_file_open(ElfFile **ret, ElfFile *elf, const char *path, int root_fd, 
         if (r < 0)
                 return r == -ENOMEM ? r : -ENOENT;
         link.name = name;
-        r = open_by_link(ret, elf, &link, path, root_fd >= 0 ? root_fd : own_root_fd, own_root_fd, symbol_dir);
+        if (root_fd < 0)
+                root_fd = own_root_fd;
+        r = open_by_link(ret, elf, &link, path, root_fd, own_root_fd, symbol_dir);
         return r >= 0 || r == -ENOMEM ? r : -ENOENT;
 }

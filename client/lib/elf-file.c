@@ -2,13 +2,12 @@
 
 /*
  * Both classes are widened to the 64-bit structs as they are read, so that only the few read_
- * functions know there are two. Section headers are read when first needed: most files that are
+ * functions know there are two. ElfSection headers are read when first needed: most files that are
  * mapped never get a sample.
  */
 
-#include "elf-file.h"
+#include "elf-file-internal.h"
 
-#include <elf.h>
 #include <endian.h>
 #include <string.h>
 #include <sys/stat.h>
@@ -19,39 +18,9 @@
 #define NOTES_SIZE_MAX (64U << 10)
 #define NOTES_TOTAL_MAX (1U << 20)
 #define SECTION_NAMES_MAX (1U << 20)
-#define STRINGS_MAX (256U << 20)
 #define CRC_SIZE_MAX (UINT64_C(1) << 30)
-#define CHUNK 1024U /* symbols read at once */
 
-typedef struct Segment {
-        uint64_t offset, size, address;
-        bool executable;
-} Segment;
-
-typedef struct Section {
-        uint32_t name, type, link;
-        bool executable;
-        uint64_t address, offset, size, entry_size;
-} Section;
-
-struct ElfFile {
-        int fd;              /* -1: memory, or closed */
-        const uint8_t *data; /* NULL: file */
-        uint64_t size;
-        bool is64;
-        Elf64_Ehdr header;
-        Segment *segments;
-        size_t n_segments;
-        Section *sections;
-        size_t n_sections;
-        bool has_sections; /* they were read */
-        uint8_t build_id[ELF_BUILD_ID_MAX];
-        size_t build_id_len;
-        bool build_id_is_gnu;
-        size_t notes_read; /* bytes so far: they may overlap and be many */
-};
-
-static int read_at(const ElfFile *elf, uint64_t offset, void *buffer, size_t size) {
+int elf_file_read_at(const ElfFile *elf, uint64_t offset, void *buffer, size_t size) {
         if (offset > elf->size || size > elf->size - offset)
                 return -EBADMSG;
         if (elf->data) {
@@ -83,7 +52,7 @@ static int read_header(ElfFile *elf) {
         Elf32_Ehdr h32;
         int r;
 
-        r = read_at(elf, 0, elf->header.e_ident, EI_NIDENT);
+        r = elf_file_read_at(elf, 0, elf->header.e_ident, EI_NIDENT);
         if (r < 0)
                 return r;
         if (memcmp(elf->header.e_ident, ELFMAG, SELFMAG) != 0 ||
@@ -91,10 +60,10 @@ static int read_header(ElfFile *elf) {
                 return -EBADMSG;
         elf->is64 = elf->header.e_ident[EI_CLASS] == ELFCLASS64;
         if (elf->is64)
-                return read_at(elf, 0, &elf->header, sizeof(elf->header));
+                return elf_file_read_at(elf, 0, &elf->header, sizeof(elf->header));
         if (elf->header.e_ident[EI_CLASS] != ELFCLASS32)
                 return -EBADMSG;
-        r = read_at(elf, 0, &h32, sizeof(h32));
+        r = elf_file_read_at(elf, 0, &h32, sizeof(h32));
         if (r < 0)
                 return r;
         elf->header.e_type = h32.e_type;
@@ -118,8 +87,8 @@ static int read_program_header(const ElfFile *elf, size_t index, Elf64_Phdr *ret
         if (r < 0)
                 return r;
         if (elf->is64)
-                return read_at(elf, offset, ret, sizeof(*ret));
-        r = read_at(elf, offset, &p32, sizeof(p32));
+                return elf_file_read_at(elf, offset, ret, sizeof(*ret));
+        r = elf_file_read_at(elf, offset, &p32, sizeof(p32));
         if (r < 0)
                 return r;
         *ret = (Elf64_Phdr){
@@ -142,8 +111,8 @@ static int read_section_header(const ElfFile *elf, size_t index, Elf64_Shdr *ret
         if (r < 0)
                 return r;
         if (elf->is64)
-                return read_at(elf, offset, ret, sizeof(*ret));
-        r = read_at(elf, offset, &s32, sizeof(s32));
+                return elf_file_read_at(elf, offset, ret, sizeof(*ret));
+        r = elf_file_read_at(elf, offset, &s32, sizeof(s32));
         if (r < 0)
                 return r;
         *ret = (Elf64_Shdr){
@@ -191,7 +160,7 @@ static int read_notes(ElfFile *elf, uint64_t offset, uint64_t size) {
         notes = malloc(MAX(size, 1));
         if (!notes)
                 return -ENOMEM;
-        r = read_at(elf, offset, notes, size);
+        r = elf_file_read_at(elf, offset, notes, size);
         if (r < 0)
                 return r;
         while (size - at >= sizeof(Elf64_Nhdr)) {
@@ -232,7 +201,7 @@ static int read_segments(ElfFile *elf) {
                 if (r < 0)
                         return r;
                 if (p.p_type == PT_LOAD && p.p_filesz > 0)
-                        elf->segments[elf->n_segments++] = (Segment){
+                        elf->segments[elf->n_segments++] = (ElfSegment){
                                 .offset = p.p_offset,
                                 .size = p.p_filesz,
                                 .address = p.p_vaddr,
@@ -265,8 +234,8 @@ static int get_n_sections(ElfFile *elf, size_t *ret) {
         return 0;
 }
 
-static int read_sections(ElfFile *elf) {
-        _cleanup_free_ Section *sections = NULL;
+int elf_file_read_sections(ElfFile *elf) {
+        _cleanup_free_ ElfSection *sections = NULL;
         size_t n;
         int r;
 
@@ -289,7 +258,7 @@ static int read_sections(ElfFile *elf) {
                 r = read_section_header(elf, i, &s);
                 if (r < 0)
                         return r;
-                sections[i] = (Section){
+                sections[i] = (ElfSection){
                         .name = s.sh_name,
                         .type = s.sh_type,
                         .link = s.sh_link,
@@ -309,7 +278,7 @@ static int read_sections(ElfFile *elf) {
 static int read_build_id_from_sections(ElfFile *elf) {
         int r;
 
-        r = read_sections(elf);
+        r = elf_file_read_sections(elf);
         if (r < 0)
                 return r;
         for (size_t i = 0; i < elf->n_sections; i++) {
@@ -406,10 +375,10 @@ bool elf_file_has_build_id(const ElfFile *elf, const uint8_t *id, size_t len) {
  * segment, whose own mapping shows it at another address: hence filesz, and never memsz.
  */
 bool elf_file_get_address(const ElfFile *elf, uint64_t offset, uint64_t *ret) {
-        const Segment *found = NULL;
+        const ElfSegment *found = NULL;
 
         for (size_t i = 0; i < elf->n_segments; i++) {
-                const Segment *s = &elf->segments[i];
+                const ElfSegment *s = &elf->segments[i];
 
                 if (offset < s->offset || offset - s->offset >= s->size)
                         continue;
@@ -423,16 +392,9 @@ bool elf_file_get_address(const ElfFile *elf, uint64_t offset, uint64_t *ret) {
         return true;
 }
 
-static const Section *find_section(const ElfFile *elf, uint32_t type) {
-        for (size_t i = 0; i < elf->n_sections; i++)
-                if (elf->sections[i].type == type)
-                        return &elf->sections[i];
-        return NULL;
-}
-
-static int find_section_by_name(const ElfFile *elf, const char *name, const Section **ret) {
+static int find_section_by_name(const ElfFile *elf, const char *name, const ElfSection **ret) {
         _cleanup_free_ char *names = NULL;
-        const Section *strings;
+        const ElfSection *strings;
         uint32_t index = elf->header.e_shstrndx;
         int r;
 
@@ -446,26 +408,29 @@ static int find_section_by_name(const ElfFile *elf, const char *name, const Sect
         names = malloc(strings->size + 1);
         if (!names)
                 return -ENOMEM;
-        r = read_at(elf, strings->offset, names, strings->size);
+        r = elf_file_read_at(elf, strings->offset, names, strings->size);
         if (r < 0)
                 return r;
         names[strings->size] = 0;
-        for (size_t i = 0; i < elf->n_sections; i++)
-                if (elf->sections[i].name < strings->size && strcmp(names + elf->sections[i].name, name) == 0) {
-                        *ret = &elf->sections[i];
+        for (size_t i = 0; i < elf->n_sections; i++) {
+                const ElfSection *section = &elf->sections[i];
+
+                if (section->name < strings->size && strcmp(names + section->name, name) == 0) {
+                        *ret = section;
                         return 0;
                 }
+        }
         return -ENOENT;
 }
 
 /* A file name with its final 0, padding to four bytes, the CRC. */
 int elf_file_get_debuglink(ElfFile *elf, char **ret_name, uint32_t *ret_crc) {
         char link[256 + 8] = {};
-        const Section *section;
+        const ElfSection *section;
         size_t len;
         int r;
 
-        r = read_sections(elf);
+        r = elf_file_read_sections(elf);
         if (r < 0)
                 return r;
         r = find_section_by_name(elf, ".gnu_debuglink", &section);
@@ -475,7 +440,7 @@ int elf_file_get_debuglink(ElfFile *elf, char **ret_name, uint32_t *ret_crc) {
                 return -ENOENT;
         if (section->size > sizeof(link))
                 return -EBADMSG;
-        r = read_at(elf, section->offset, link, section->size);
+        r = elf_file_read_at(elf, section->offset, link, section->size);
         if (r < 0)
                 return r;
         len = strnlen(link, section->size);
@@ -500,7 +465,7 @@ int elf_file_get_crc(ElfFile *elf, uint32_t *ret) {
                 return -ENOMEM;
         for (uint64_t at = 0; at < elf->size;) {
                 size_t n = (size_t) MIN(size, elf->size - at);
-                int r = read_at(elf, at, buffer, n);
+                int r = elf_file_read_at(elf, at, buffer, n);
 
                 if (r < 0)
                         return r;
@@ -509,123 +474,4 @@ int elf_file_get_crc(ElfFile *elf, uint32_t *ret) {
         }
         *ret = (uint32_t) crc;
         return 0;
-}
-
-static enum SymbolBinding symbol_get_binding(const Elf64_Sym *symbol) {
-        switch (ELF64_ST_BIND(symbol->st_info)) {
-        case STB_GLOBAL:
-        case STB_GNU_UNIQUE:
-                return SYMBOL_GLOBAL;
-        case STB_WEAK:
-                return SYMBOL_WEAK;
-        default:
-                return SYMBOL_LOCAL;
-        }
-}
-
-/*
- * Functions, and labels in code: assembly often forgets its types. A label counts only in a section
- * that is executable, which also leaves out _end and the like.
- */
-static int add_symbol(const ElfFile *elf, const Elf64_Sym *symbol, uint32_t base, uint32_t strings_size,
-                      SymbolTable *table) {
-        unsigned type = ELF64_ST_TYPE(symbol->st_info);
-        bool function = type == STT_FUNC || type == STT_GNU_IFUNC, sized = symbol->st_size > 0;
-        const Section *section = NULL;
-        uint64_t start = symbol->st_value, size = symbol->st_size;
-        uint32_t layer;
-
-        if (symbol->st_name == 0 || symbol->st_name >= strings_size || symbol->st_shndx == SHN_UNDEF)
-                return 0;
-        if (!function && type != STT_NOTYPE)
-                return 0;
-        if (elf->header.e_machine == EM_ARM && function)
-                start &= ~UINT64_C(1); /* marks Thumb code */
-        if (symbol->st_shndx < elf->n_sections)
-                section = &elf->sections[symbol->st_shndx];
-        if (!section && (!function || !sized))
-                return 0;
-        if (!function && !section->executable)
-                return 0;
-        if (!sized) {
-                if (start < section->address || start - section->address >= section->size)
-                        return 0;
-                size = section->size - (start - section->address);
-        }
-        layer = (sized ? SYMBOL_SIZED_LABEL : SYMBOL_LABEL) + (function ? 1 : 0);
-        return symbol_table_add(table, start, size, base + symbol->st_name, layer, symbol_get_binding(symbol));
-}
-
-static void widen_symbol(const Elf32_Sym *s32, Elf64_Sym *ret) {
-        *ret = (Elf64_Sym){
-                .st_name = s32->st_name,
-                .st_info = s32->st_info,
-                .st_shndx = s32->st_shndx,
-                .st_value = s32->st_value,
-                .st_size = s32->st_size,
-        };
-}
-
-static int add_symbols(ElfFile *elf, const Section *section, uint32_t base, uint32_t strings_size, SymbolTable *table) {
-        _cleanup_free_ uint8_t *buffer = NULL;
-        size_t entry = elf->is64 ? sizeof(Elf64_Sym) : sizeof(Elf32_Sym);
-        uint64_t n = section->size / entry;
-        int r;
-
-        buffer = malloc(CHUNK * entry);
-        if (!buffer)
-                return -ENOMEM;
-        for (uint64_t i = 0; i < n; i++) {
-                const uint8_t *p = buffer + i % CHUNK * entry;
-                Elf64_Sym symbol;
-
-                if (i % CHUNK == 0) {
-                        r = read_at(elf, section->offset + i * entry, buffer, MIN(CHUNK, n - i) * entry);
-                        if (r < 0)
-                                return r;
-                }
-                if (elf->is64)
-                        memcpy(&symbol, p, sizeof(symbol));
-                else {
-                        Elf32_Sym s32;
-
-                        memcpy(&s32, p, sizeof(s32));
-                        widen_symbol(&s32, &symbol);
-                }
-                r = add_symbol(elf, &symbol, base, strings_size, table);
-                if (r < 0)
-                        return r;
-        }
-        return 0;
-}
-
-int elf_file_read_symbols(ElfFile *elf, enum ElfSymbols which, SymbolTable *table) {
-        const Section *section, *strings;
-        uint32_t base;
-        char *space;
-        int r;
-
-        r = read_sections(elf);
-        if (r < 0)
-                return r;
-        section = find_section(elf, which == ELF_SYMTAB ? SHT_SYMTAB : SHT_DYNSYM);
-        if (!section || section->size == 0)
-                return -ENOENT;
-        if (section->entry_size != (elf->is64 ? sizeof(Elf64_Sym) : sizeof(Elf32_Sym)) ||
-            section->offset > elf->size || section->size > elf->size - section->offset ||
-            section->link >= elf->n_sections)
-                return -EBADMSG;
-        strings = &elf->sections[section->link];
-        if (strings->type != SHT_STRTAB || strings->offset > elf->size ||
-            strings->size > elf->size - strings->offset)
-                return -EBADMSG;
-        if (strings->size > STRINGS_MAX)
-                return -EFBIG;
-        r = symbol_table_add_strings(table, strings->size, &space, &base);
-        if (r < 0)
-                return r;
-        r = read_at(elf, strings->offset, space, strings->size);
-        if (r < 0)
-                return r;
-        return add_symbols(elf, section, base, (uint32_t) strings->size, table);
 }

@@ -41,7 +41,8 @@ int process_dir_read_identity(const ProcessDir *dir, ProcessIdentity *ret);
 /*
  * Opens a regular file for reading, without blocking and without touching anything that is not one:
  * by path below the root of the process, or below root_fd, symbolic links resolved there; or as openat()
- * does. The last component may not be a link where nofollow is set. -ENOENT, -EACCES, …; -EBADF: no regular file.
+ * does. The last component may not be a link where nofollow is set. Returns the fd; -EBADF: no
+ * regular file.
  */
 int process_dir_open_file(ProcessDir *dir, const char *path, bool nofollow, struct stat *ret_st);
 int open_regular_in(int root_fd, const char *path, bool nofollow, struct stat *ret_st);

@@ -75,8 +75,8 @@ uint64_t address_space_get_generation(const AddressSpace *space);
 bool address_space_contains(const AddressSpace *space, uint64_t address);
 
 /*
- * What is mapped, ordered by address: what a recording keeps of a process. index must be below the
- * number; both are of the current generation. ret_file is never NULL.
+ * What is mapped executable, ordered by address: what a recording keeps of a process. index must be
+ * below the number; both are of the current generation. ret_file is never NULL.
  */
 size_t address_space_get_n_mappings(const AddressSpace *space);
 void address_space_get_mapping(const AddressSpace *space, size_t index, uint64_t *ret_start, uint64_t *ret_end,

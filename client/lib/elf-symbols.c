@@ -1,0 +1,139 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+
+/* Function symbols of an ELF file, read in pieces: a table may be larger than what is kept of it. */
+
+#include <string.h>
+
+#include "elf-file-internal.h"
+
+#define STRINGS_MAX (256U << 20)
+#define CHUNK 1024U /* symbols read at once */
+
+static const ElfSection *find_section(const ElfFile *elf, uint32_t type) {
+        for (size_t i = 0; i < elf->n_sections; i++)
+                if (elf->sections[i].type == type)
+                        return &elf->sections[i];
+        return NULL;
+}
+
+static enum SymbolBinding symbol_get_binding(const Elf64_Sym *symbol) {
+        switch (ELF64_ST_BIND(symbol->st_info)) {
+        case STB_GLOBAL:
+        case STB_GNU_UNIQUE:
+                return SYMBOL_GLOBAL;
+        case STB_WEAK:
+                return SYMBOL_WEAK;
+        default:
+                return SYMBOL_LOCAL;
+        }
+}
+
+/*
+ * Functions, and labels in code: assembly often forgets its types. A label counts only in a section
+ * that is executable, which also leaves out _end and the like.
+ */
+static int add_symbol(const ElfFile *elf, const Elf64_Sym *symbol, uint32_t base, uint32_t strings_size,
+                      SymbolTable *table) {
+        unsigned type = ELF64_ST_TYPE(symbol->st_info);
+        bool function = type == STT_FUNC || type == STT_GNU_IFUNC, sized = symbol->st_size > 0;
+        const ElfSection *section = NULL;
+        uint64_t start = symbol->st_value, size = symbol->st_size;
+        uint32_t layer;
+
+        if (symbol->st_name == 0 || symbol->st_name >= strings_size || symbol->st_shndx == SHN_UNDEF)
+                return 0;
+        if (!function && type != STT_NOTYPE)
+                return 0;
+        if (elf->header.e_machine == EM_ARM && function)
+                start &= ~UINT64_C(1); /* marks Thumb code */
+        if (symbol->st_shndx < elf->n_sections)
+                section = &elf->sections[symbol->st_shndx];
+        if (!section && (!function || !sized))
+                return 0;
+        if (!function && !section->executable)
+                return 0;
+        if (!sized) {
+                if (start < section->address || start - section->address >= section->size)
+                        return 0;
+                size = section->size - (start - section->address);
+        }
+        layer = (sized ? SYMBOL_SIZED_LABEL : SYMBOL_LABEL) + (function ? 1 : 0);
+        return symbol_table_add(table, start, size, base + symbol->st_name, layer,
+                                symbol_get_binding(symbol));
+}
+
+static void widen_symbol(const Elf32_Sym *s32, Elf64_Sym *ret) {
+        *ret = (Elf64_Sym){
+                .st_name = s32->st_name,
+                .st_info = s32->st_info,
+                .st_shndx = s32->st_shndx,
+                .st_value = s32->st_value,
+                .st_size = s32->st_size,
+        };
+}
+
+static int add_symbols(ElfFile *elf, const ElfSection *section, uint32_t base, uint32_t strings_size,
+                       SymbolTable *table) {
+        _cleanup_free_ uint8_t *buffer = NULL;
+        size_t entry = elf->is64 ? sizeof(Elf64_Sym) : sizeof(Elf32_Sym);
+        uint64_t n = section->size / entry;
+        int r;
+
+        buffer = malloc(CHUNK * entry);
+        if (!buffer)
+                return -ENOMEM;
+        for (uint64_t i = 0; i < n; i++) {
+                const uint8_t *p = buffer + i % CHUNK * entry;
+                Elf64_Sym symbol;
+
+                if (i % CHUNK == 0) {
+                        r = elf_file_read_at(elf, section->offset + i * entry, buffer,
+                                             (size_t) MIN(CHUNK, n - i) * entry);
+                        if (r < 0)
+                                return r;
+                }
+                if (elf->is64)
+                        memcpy(&symbol, p, sizeof(symbol));
+                else {
+                        Elf32_Sym s32;
+
+                        memcpy(&s32, p, sizeof(s32));
+                        widen_symbol(&s32, &symbol);
+                }
+                r = add_symbol(elf, &symbol, base, strings_size, table);
+                if (r < 0)
+                        return r;
+        }
+        return 0;
+}
+
+int elf_file_read_symbols(ElfFile *elf, enum ElfSymbols which, SymbolTable *table) {
+        const ElfSection *section, *strings;
+        uint32_t base;
+        char *space;
+        int r;
+
+        r = elf_file_read_sections(elf);
+        if (r < 0)
+                return r;
+        section = find_section(elf, which == ELF_SYMTAB ? SHT_SYMTAB : SHT_DYNSYM);
+        if (!section || section->size == 0)
+                return -ENOENT;
+        if (section->entry_size != (elf->is64 ? sizeof(Elf64_Sym) : sizeof(Elf32_Sym)) ||
+            section->offset > elf->size || section->size > elf->size - section->offset ||
+            section->link >= elf->n_sections)
+                return -EBADMSG;
+        strings = &elf->sections[section->link];
+        if (strings->type != SHT_STRTAB || strings->offset > elf->size ||
+            strings->size > elf->size - strings->offset)
+                return -EBADMSG;
+        if (strings->size > STRINGS_MAX)
+                return -EFBIG;
+        r = symbol_table_add_strings(table, strings->size, &space, &base);
+        if (r < 0)
+                return r;
+        r = elf_file_read_at(elf, strings->offset, space, strings->size);
+        if (r < 0)
+                return r;
+        return add_symbols(elf, section, base, (uint32_t) strings->size, table);
+}
