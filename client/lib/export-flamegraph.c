@@ -62,33 +62,29 @@ static json_object *new_string(const char *s, size_t max_bytes) {
         return json_object_new_string(ringside_escape(escaped, MIN(max_bytes, sizeof(escaped)), s ?: ""));
 }
 
-/* What stands in a script element for the bytes at s, NULL: they themselves. */
-static const char *html_safe(const char *s, size_t *ret_length) {
-        *ret_length = 1;
-        switch (*s) {
+/* What stands in a script element for c, NULL: itself. ringside_escape() leaves no U+2028 and U+2029. */
+static const char *html_safe(char c) {
+        switch (c) {
         case '<':
                 return "\\u003c";
         case '>':
                 return "\\u003e";
         case '&':
                 return "\\u0026";
+        default:
+                return NULL;
         }
-        if (strncmp(s, "\xe2\x80\xa8", 3) == 0 || strncmp(s, "\xe2\x80\xa9", 3) == 0) {
-                *ret_length = 3;
-                return s[2] == '\xa8' ? "\\u2028" : "\\u2029";
-        }
-        return NULL;
 }
 
 /* Serialises object into out, or only measures it where out is NULL. Outside strings JSON has none of these. */
 static int put_json(json_object *object, FILE *out, size_t *ret_size) {
         const char *json = json_object_to_json_string_ext(object, JSON_FLAGS);
-        size_t size = 0, length;
+        size_t size = 0;
 
         if (!json)
                 return -ENOMEM;
-        for (; *json; json += length) {
-                const char *safe = html_safe(json, &length);
+        for (; *json; json++) {
+                const char *safe = html_safe(*json);
 
                 size += safe ? strlen(safe) : 1;
                 if (!out)

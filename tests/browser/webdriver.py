@@ -75,12 +75,12 @@ def keep(directory, command):
 
 
 class Browser:
-    """One chromedriver with one session."""
+    """One chromedriver with one session, and a directory that goes with it."""
 
     def __init__(self, driver, browser):
         self.session = None
         self.port = free_port()
-        directory = tempfile.mkdtemp(prefix="ringside-browser-")
+        self.directory = directory = tempfile.mkdtemp(prefix="ringside-browser-")
         # A home of its own: whatever a browser writes there goes with the directory.
         environment = dict(os.environ, HOME=directory, TMPDIR=directory, XDG_CONFIG_HOME=directory,
                            XDG_CACHE_HOME=directory)

@@ -160,7 +160,7 @@ let shown = [];             /* [frame, left, width] with the last two as shares 
 let rows = 1;
 
 const rowHeight = () => parseFloat(getComputedStyle(document.documentElement).getPropertyValue('--row'));
-const topOf = i => (upwards ? rows - 1 - tree.depth[i] : tree.depth[i]) * rowHeight();
+const rowOf = i => upwards ? rows - 1 - tree.depth[i] : tree.depth[i];
 
 /* Chooses what is wide enough. The current frame is always there, so that the focus is never lost. */
 function layOut() {
@@ -201,7 +201,7 @@ function makeElement(i) {
     return e;
 }
 
-function drawFrame(i, left, width, pixels) {
+function drawFrame(i, left, width, top, pixels) {
     const f = functions[tree.fn[i]];
     const e = elements.get(i) || makeElement(i);
     let name = `frame ${f.colour.className}`;
@@ -212,7 +212,7 @@ function drawFrame(i, left, width, pixels) {
     e.className = name;
     e.style.left = `${100 * left}%`;
     e.style.width = `calc(${100 * width}% - 1px)`;
-    e.style.top = `${topOf(i)}px`;
+    e.style.top = `${top}px`;
     e.textContent = width * pixels >= LABEL_PIXELS ? labelOf(i) : '';
     e.tabIndex = i === current ? 0 : -1;
     e.setAttribute('aria-label', describe(i));
@@ -220,18 +220,16 @@ function drawFrame(i, left, width, pixels) {
     return e;
 }
 
-/* everything: also what is scrolled out of view, for the printer. */
-function draw(everything = false) {
+/* Puts the frames with their upper edge between first and last into the document, and no others. */
+function draw(first, last) {
     const height = rowHeight(), pixels = area.clientWidth;
-    const first = chart.scrollTop - MARGIN_ROWS * height;
-    const last = chart.scrollTop + chart.clientHeight + MARGIN_ROWS * height;
     const gone = new Set(elements.keys());
     const added = document.createDocumentFragment();
     for (const [i, left, width] of shown) {
-        const top = topOf(i);
-        if (!everything && i !== current && (top < first || top > last))
+        const top = rowOf(i) * height;
+        if (i !== current && (top < first || top > last))
             continue;
-        const e = drawFrame(i, left, width, pixels);
+        const e = drawFrame(i, left, width, top, pixels);
         if (!gone.delete(i)) {
             elements.set(i, e);
             added.append(e);
@@ -244,8 +242,13 @@ function draw(everything = false) {
     area.append(added);
 }
 
+function drawInView() {
+    const margin = MARGIN_ROWS * rowHeight();
+    draw(chart.scrollTop - margin, chart.scrollTop + chart.clientHeight + margin);
+}
+
 function scrollTo(i) {
-    const top = topOf(i), height = rowHeight();
+    const height = rowHeight(), top = rowOf(i) * height;
     if (top < chart.scrollTop)
         chart.scrollTop = top;
     else if (top + height > chart.scrollTop + chart.clientHeight)
@@ -256,16 +259,17 @@ function update() {
     hideTip();
     layOut();
     scrollTo(current);
-    draw();
+    drawInView();
 }
 
-let scheduled = false;
+/* Before the next picture, and once, however often it is asked for until then. */
+const scheduled = new Set();
 function schedule(work) {
-    if (scheduled)
+    if (scheduled.has(work))
         return;
-    scheduled = true;
+    scheduled.add(work);
     requestAnimationFrame(() => {
-        scheduled = false;
+        scheduled.delete(work);
         work();
     });
 }
@@ -391,10 +395,11 @@ function search() {
     for (const f of functions)
         f.matches = searching && (test(f.name) || test(f.file));
     showMatches(problem);
-    draw();
+    drawInView();
 }
 
 function focusLargestMatch() {
+    search(); /* what was typed just now may still be scheduled */
     let best = -1;
     for (let i = zoomed; i < tree.end[zoomed]; i++)
         if (functions[tree.fn[i]].matches && (best < 0 || tree.weight[i] > tree.weight[best]))
@@ -554,10 +559,10 @@ function listen() {
         if (event.key === 'Enter')
             focusLargestMatch();
     });
-    chart.addEventListener('scroll', () => schedule(draw));
+    chart.addEventListener('scroll', () => schedule(drawInView));
     addEventListener('resize', () => schedule(update));
-    addEventListener('beforeprint', () => draw(true));
-    addEventListener('afterprint', () => draw());
+    addEventListener('beforeprint', () => draw(-Infinity, Infinity));
+    addEventListener('afterprint', drawInView);
 }
 
 /* ---- what stands around the chart ---- */
@@ -613,7 +618,7 @@ if (total > 0) {
     showPath();
     layOut();
     chart.scrollTop = chart.scrollHeight; /* to the root */
-    draw();
+    drawInView();
 } else {
     byId('tools').hidden = true;
     chart.replaceChildren(element('p', '', 'No samples'));
