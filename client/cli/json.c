@@ -1,0 +1,52 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+
+/* See json.h. */
+
+#include "json.h"
+
+#include "text.h"
+#include "util.h"
+
+int json_add(struct json_object *object, const char *key, struct json_object *value) {
+        if (!value)
+                return -ENOMEM;
+        if (json_object_object_add(object, key, value) < 0) {
+                json_object_put(value);
+                return -ENOMEM;
+        }
+        return 0;
+}
+
+int json_add_string(struct json_object *object, const char *key, const char *value) {
+        _cleanup_free_ char *escaped = text_escape(value);
+
+        return json_add(object, key, escaped ? json_object_new_string(escaped) : NULL);
+}
+
+int json_add_u64(struct json_object *object, const char *key, uint64_t value) {
+        return json_add(object, key, json_object_new_uint64(value));
+}
+
+int json_add_bool(struct json_object *object, const char *key, bool value) {
+        return json_add(object, key, json_object_new_boolean(value));
+}
+
+int json_append(struct json_object *array, struct json_object *value) {
+        if (!value)
+                return -ENOMEM;
+        if (json_object_array_add(array, value) < 0) {
+                json_object_put(value);
+                return -ENOMEM;
+        }
+        return 0;
+}
+
+int json_print(FILE *out, struct json_object *object) {
+        const char *text = json_object_to_json_string_ext(object, JSON_C_TO_STRING_PRETTY | JSON_C_TO_STRING_SPACED |
+                                                                          JSON_C_TO_STRING_NOSLASHESCAPE);
+
+        if (!text)
+                return -ENOMEM;
+        fprintf(out, "%s\n", text);
+        return 0;
+}

@@ -1,0 +1,240 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+
+/* See record-options.h. */
+
+#include "record-options.h"
+
+#include <limits.h>
+#include <string.h>
+
+#include "cli.h"
+#include "text.h"
+
+#define FREQUENCY_MAX 1000000
+#define RING_MIN (64 * 1024)
+#define RING_MAX (UINT64_C(1) << 30)
+#define FRAMES_MAX 255
+
+static const char help_text[] =
+        "Usage: ringside record [OPTION...] [--] COMMAND [ARGUMENT...]\n"
+        "       ringside record [OPTION...] -p PID[,PID...]\n"
+        "       ringside record [OPTION...]\n"
+        "\n"
+        "Records a command with what it starts, or running processes, or all processes\n"
+        "of mine, until they end, Ctrl-C or -d.\n"
+        "\n"
+        "  -F, --frequency=HZ     Samples a second of CPU time, default 99\n"
+        "  -e, --event=EVENT      Event to sample by: EVENT, EVENT@HZ or EVENT/PERIOD;\n"
+        "                         may be repeated ('ringside events' lists them)\n"
+        "  -p, --pid=PID[,PID...] Record these processes and what they start from now on\n"
+        "  -o, --output=FILE      Default: ringside-COMMAND-DATE.ringside here\n"
+        "  -d, --duration=TIME    End after TIME (5, 0.5, 250ms, 2m, 1h; plain: seconds);\n"
+        "                         a command is left running\n"
+        "      --no-inherit       Do not follow the children\n"
+        "      --no-wait          End with the command, not with what it has started\n"
+        "      --helper=WHICH     bus, direct or auto: bus, or direct for root without one\n"
+        "      --no-ask           Never ask for a password, fail instead\n"
+        "      --ring-size=BYTES  Buffer between kernel and recorder, a power of two of at\n"
+        "                         least 64K; K and M may follow; default 8M\n"
+        "      --max-frames=N     Frames of a stack, 1 to 255, default 127\n"
+        "      --label=KEY=VALUE  Kept in the recording; may be repeated\n"
+        "  -q, --quiet            No live line and no summary\n"
+        "  -h, --help             Show this help\n"
+        "\n"
+        "Exit status: that of the command, 128+N where signal N ended it; 127 not found,\n"
+        "126 not runnable, 125 recording failed. Without a command 0, or 1 for failure.\n"
+        "Wrong usage: 2.\n";
+
+enum { OPT_NO_INHERIT = 256, OPT_NO_WAIT, OPT_HELPER, OPT_NO_ASK, OPT_RING_SIZE, OPT_MAX_FRAMES, OPT_LABEL };
+
+static const struct option options[] = {
+        { "frequency", required_argument, NULL, 'F' },
+        { "event", required_argument, NULL, 'e' },
+        { "pid", required_argument, NULL, 'p' },
+        { "output", required_argument, NULL, 'o' },
+        { "duration", required_argument, NULL, 'd' },
+        { "no-inherit", no_argument, NULL, OPT_NO_INHERIT },
+        { "no-wait", no_argument, NULL, OPT_NO_WAIT },
+        { "helper", required_argument, NULL, OPT_HELPER },
+        { "no-ask", no_argument, NULL, OPT_NO_ASK },
+        { "ring-size", required_argument, NULL, OPT_RING_SIZE },
+        { "max-frames", required_argument, NULL, OPT_MAX_FRAMES },
+        { "label", required_argument, NULL, OPT_LABEL },
+        { "quiet", no_argument, NULL, 'q' },
+        { "help", no_argument, NULL, 'h' },
+        {},
+};
+
+static int wrong(const char *option, const char *value, const char *wanted) {
+        return cli_error_value("record", option, value, wanted);
+}
+
+static int add_event(RecordOptions *o, const char *s) {
+        static const char wanted[] = "EVENT, EVENT@HZ or EVENT/PERIOD, as in cpu-clock@999";
+        size_t n = strcspn(s, "@/");
+        RecordEvent *event;
+
+        if (o->n_events == RECORD_EVENTS_MAX)
+                return wrong("--event", s, "one of at most 8 events");
+        event = &o->events[o->n_events];
+        if (n == 0 || n >= sizeof(event->name))
+                return wrong("--event", s, wanted);
+        memcpy(event->name, s, n);
+        event->name[n] = 0;
+        event->by_period = s[n] == '/';
+        if (s[n] && parse_number(s + n + 1, 1, event->by_period ? INT64_MAX : FREQUENCY_MAX, &event->value) < 0)
+                return wrong("--event", s, wanted);
+        o->n_events++;
+        return 0;
+}
+
+static int add_pids(RecordOptions *o, const char *s) {
+        for (const char *p = s;; p++) {
+                size_t n = strcspn(p, ",");
+                char number[16];
+                uint64_t pid;
+
+                snprintf(number, sizeof(number), "%.*s", (int) MIN(n, sizeof(number) - 1), p);
+                if (parse_number(number, 1, INT_MAX, &pid) < 0)
+                        return wrong("--pid", s, "the number of a process, or several with commas between them");
+                if (o->n_pids == RECORD_PIDS_MAX)
+                        return wrong("--pid", s, "part of at most 64 processes");
+                o->pids[o->n_pids++] = (pid_t) pid;
+                p += n;
+                if (!*p)
+                        return 0;
+        }
+}
+
+static int add_label(RecordOptions *o, const char *s) {
+        const char *equals = strchr(s, '=');
+        size_t n = 0;
+
+        while (o->labels[n])
+                n++;
+        if (!equals || equals == s)
+                return wrong("--label", s, "KEY=VALUE");
+        if (n == RECORD_LABELS_MAX)
+                return wrong("--label", s, "one of at most 32 labels");
+        o->labels[n] = s;
+        return 0;
+}
+
+static int set_ring_size(RecordOptions *o, const char *s) {
+        if (parse_size(s, &o->ring_size) < 0 || o->ring_size < RING_MIN || o->ring_size > RING_MAX ||
+            (o->ring_size & (o->ring_size - 1)) != 0)
+                return wrong("--ring-size", s, "a power of two from 64K to 1G, as in 8M");
+        return 0;
+}
+
+static int set_numbers(RecordOptions *o, int c, const char *s) {
+        uint64_t n = 0;
+
+        switch (c) {
+        case 'F':
+                if (parse_number(s, 1, FREQUENCY_MAX, &o->frequency) < 0)
+                        return wrong("--frequency", s, "a number of samples a second, as in 999");
+                return 0;
+        case 'd':
+                if (parse_duration(s, &o->duration) < 0)
+                        return wrong("--duration", s, "seconds, or a number with ms, s, m or h, as in 2.5 or 10m");
+                return 0;
+        default:
+                if (parse_number(s, 1, FRAMES_MAX, &n) < 0)
+                        return wrong("--max-frames", s, "a number from 1 to 255");
+                o->max_frames = (unsigned) n;
+                return 0;
+        }
+}
+
+static int set_output(RecordOptions *o, const char *s) {
+        if (!*s)
+                return wrong("--output", s, "the name of a file");
+        if (strcmp(s, "-") == 0)
+                return wrong("--output", s, "a file: a recording is a database and cannot go to standard output");
+        o->output = s;
+        return 0;
+}
+
+static int set_option(RecordOptions *o, int c, const char *value) {
+        switch (c) {
+        case 'F':
+        case 'd':
+        case OPT_MAX_FRAMES:
+                return set_numbers(o, c, value);
+        case 'e':
+                return add_event(o, value);
+        case 'p':
+                return add_pids(o, value);
+        case 'o':
+                return set_output(o, value);
+        case 'q':
+                o->quiet = true;
+                return 0;
+        case OPT_NO_INHERIT:
+                o->no_inherit = true;
+                return 0;
+        case OPT_NO_WAIT:
+                o->no_wait = true;
+                return 0;
+        case OPT_NO_ASK:
+                o->no_ask = true;
+                return 0;
+        case OPT_HELPER:
+                return cli_parse_helper(value, &o->helper) < 0 ? wrong("--helper", value, "auto, bus or direct") : 0;
+        case OPT_RING_SIZE:
+                return set_ring_size(o, value);
+        default:
+                return add_label(o, value);
+        }
+}
+
+/* What makes no sense together is refused: ignoring an option would answer another question. */
+static int check_combination(const RecordOptions *o) {
+        static const char hint[] = "'ringside record --help' shows the three ways to record";
+
+        if (o->command && o->n_pids > 0) {
+                cli_error(hint, "Either --pid or a command, not both");
+                return -EINVAL;
+        }
+        if (o->no_wait && !o->command) {
+                cli_error(hint, "--no-wait goes with a command only");
+                return -EINVAL;
+        }
+        if (o->no_inherit && !o->command && o->n_pids == 0) {
+                cli_error(hint, "--no-inherit goes with a command or --pid only");
+                return -EINVAL;
+        }
+        return 0;
+}
+
+int record_options_parse(RecordOptions *ret, int argc, char **argv) {
+        RecordOptions o = {};
+        int c, r;
+
+        opterr = 0;
+        optind = 0; /* glibc's way to start afresh */
+        /* "+": what follows the command's name is the command's. */
+        while ((c = getopt_long(argc, argv, "+:F:e:p:o:d:qh", options, NULL)) != -1) {
+                if (c == 'h') {
+                        fputs(help_text, stdout);
+                        return 0;
+                }
+                if (c == '?' || c == ':')
+                        return cli_error_option(c, argv, options);
+                r = set_option(&o, c, optarg);
+                if (r < 0)
+                        return r;
+        }
+        if (optind < argc)
+                o.command = argv + optind;
+        else if (strcmp(argv[argc - 1], "--") == 0) {
+                cli_error("as in: ringside record -- ./program its arguments", "No command follows --");
+                return -EINVAL;
+        }
+        r = check_combination(&o);
+        if (r < 0)
+                return r;
+        *ret = o;
+        return 1;
+}

@@ -1,0 +1,106 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+
+/* See record-path.h. */
+
+#include "record-path.h"
+
+#include <fcntl.h>
+#include <limits.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <time.h>
+
+#include "cli.h"
+#include "text.h"
+
+#define TRIES 1000
+
+static bool exists(const char *path) {
+        struct stat st;
+
+        return lstat(path, &st) == 0;
+}
+
+static void describe(char *dst, size_t size, const RecordOptions *options) {
+        char part[65];
+
+        if (options->command)
+                snprintf(dst, size, "%s", text_file_part(options->command[0], part));
+        else if (options->n_pids > 0)
+                snprintf(dst, size, "pid-%d", (int) options->pids[0]);
+        else
+                snprintf(dst, size, "all");
+}
+
+static int make_name(char **ret, const RecordOptions *options) {
+        time_t now = time(NULL);
+        struct tm tm;
+        char what[80], date[32], suffix[16] = "";
+        char *path;
+
+        describe(what, sizeof(what), options);
+        if (!localtime_r(&now, &tm) || strftime(date, sizeof(date), "%Y%m%d-%H%M%S", &tm) == 0)
+                return -EINVAL;
+        for (unsigned i = 2; i < TRIES; i++) {
+                if (asprintf(&path, "ringside-%s-%s%s.ringside", what, date, suffix) < 0)
+                        return -ENOMEM;
+                if (!exists(path)) {
+                        *ret = path;
+                        return 0;
+                }
+                free(path);
+                snprintf(suffix, sizeof(suffix), "-%u", i);
+        }
+        return -EEXIST;
+}
+
+static int check_directory(const char *path) {
+        const char *slash = strrchr(path, '/');
+        char directory[PATH_MAX] = ".";
+
+        if (slash) {
+                size_t n = MAX((size_t) (slash - path), (size_t) 1);
+
+                if (n >= sizeof(directory))
+                        return -ENAMETOOLONG;
+                memcpy(directory, path, n);
+                directory[n] = 0;
+        }
+        /* Not access(): that asks for the real user. */
+        return faccessat(AT_FDCWD, directory, W_OK | X_OK, AT_EACCESS) < 0 ? -errno : 0;
+}
+
+int record_path_choose(char **ret, const RecordOptions *options) {
+        _cleanup_free_ char *path = NULL;
+        int r;
+
+        if (options->output) {
+                path = strdup(options->output);
+                r = path ? 0 : -ENOMEM;
+                if (path && exists(path)) {
+                        cli_error("choose another name with -o, or remove it first", "%s exists already", path);
+                        return -EEXIST;
+                }
+        } else
+                r = make_name(&path, options);
+        if (r >= 0)
+                r = check_directory(path);
+        if (r < 0) {
+                cli_error("name a file where you may write with -o FILE", "Cannot write the recording %s: %s",
+                          path ? path : "", strerror(-r));
+                return r;
+        }
+        *ret = TAKE_PTR(path);
+        return 0;
+}
+
+void record_path_remove(const char *path) {
+        static const char *const suffixes[] = { "", "-wal", "-shm", "-journal" };
+
+        for (size_t i = 0; i < ELEMENTSOF(suffixes); i++) {
+                char name[PATH_MAX];
+
+                if (snprintf(name, sizeof(name), "%s%s", path, suffixes[i]) < (int) sizeof(name))
+                        (void) unlink(name);
+        }
+}

@@ -1,0 +1,146 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+
+/*
+ * Reports for programs. The keys are documented in ringside-report(1) and only ever added to: "version"
+ * grows when one changes its meaning. Times are nanoseconds, weights in units of the event.
+ */
+
+#include <string.h>
+
+#include "json.h"
+#include "report-tree.h"
+#include "summary.h"
+
+#define FORMAT_VERSION 1
+
+#define TRY(expression)                                                                                                \
+        do {                                                                                                           \
+                int try_result_ = (expression);                                                                        \
+                if (try_result_ < 0)                                                                                   \
+                        return try_result_;                                                                            \
+        } while (false)
+
+static int add_recording(struct json_object *object, const View *view) {
+        const RingsideRecordingInfo *info = view->info;
+        struct json_object *recording = json_object_new_object();
+
+        TRY(json_add(object, "recording", recording));
+        TRY(json_add_string(recording, "path", view->path));
+        TRY(json_add_string(recording, "command", info->command));
+        TRY(json_add_string(recording, "hostname", info->hostname));
+        TRY(json_add_string(recording, "kernel", info->kernel));
+        TRY(json_add_string(recording, "grant", info->grant));
+        TRY(json_add_u64(recording, "cpus", info->n_cpus));
+        TRY(json_add(recording, "start_realtime_ns", json_object_new_int64(info->start_realtime)));
+        TRY(json_add_u64(recording, "duration_ns", info->duration));
+        TRY(json_add_bool(recording, "finished", info->finished));
+        TRY(json_add(recording, "exit_status", json_object_new_int(info->exit_status)));
+        TRY(json_add_u64(recording, "samples", info->samples));
+        TRY(json_add_u64(recording, "lost", summary_lost(info)));
+        return json_add_u64(recording, "truncated", info->truncated);
+}
+
+static int add_event(struct json_object *object, const View *view) {
+        const RingsideEvent *e = report_event(view);
+        struct json_object *event;
+
+        if (!e)
+                return 0;
+        event = json_object_new_object();
+        TRY(json_add(object, "event", event));
+        TRY(json_add_string(event, "name", e->name));
+        TRY(json_add_string(event, "unit", e->unit));
+        return json_add_u64(event, e->by_period ? "period" : "frequency_hz", e->value);
+}
+
+static int add_filter(struct json_object *object, const View *view) {
+        struct json_object *filter = json_object_new_object();
+
+        TRY(json_add(object, "filter", filter));
+        if (view->filter.process)
+                TRY(json_add_string(filter, "process", view->filter.process));
+        if (view->filter.thread)
+                TRY(json_add_string(filter, "thread", view->filter.thread));
+        return 0;
+}
+
+static int add_values(struct json_object *o, uint64_t self_samples, uint64_t total_samples, uint64_t self_weight,
+                      uint64_t total_weight) {
+        TRY(json_add_u64(o, "self_samples", self_samples));
+        TRY(json_add_u64(o, "total_samples", total_samples));
+        TRY(json_add_u64(o, "self_weight", self_weight));
+        return json_add_u64(o, "total_weight", total_weight);
+}
+
+static int add_row(struct json_object *array, const RingsideRow *row) {
+        struct json_object *o = json_object_new_object();
+
+        TRY(json_append(array, o));
+        TRY(json_add_string(o, "name", row->name));
+        TRY(json_add_string(o, "file", row->file));
+        if (row->id >= 0)
+                TRY(json_add_u64(o, "id", (uint64_t) row->id));
+        TRY(json_add_bool(o, "kernel", row->kernel));
+        return add_values(o, row->self_samples, row->total_samples, row->self_weight, row->total_weight);
+}
+
+static int add_rows(struct json_object *object, const View *view, const ReportOptions *options) {
+        _cleanup_free_ const RingsideRow **rows = NULL;
+        struct json_object *array = json_object_new_array();
+        size_t n, left_out;
+
+        TRY(json_add(object, "rows", array));
+        TRY(report_select_rows(view, options, &rows, &n, &left_out));
+        for (size_t i = 0; i < n; i++)
+                TRY(add_row(array, rows[i]));
+        return json_add_u64(object, "left_out", left_out);
+}
+
+static int fill_node(struct json_object *o, const RingsideNode *node, const View *view, const ReportOptions *options,
+                     size_t depth) {
+        struct json_object *children = json_object_new_array();
+
+        TRY(json_add_string(o, "name", node->name));
+        TRY(json_add_string(o, "file", node->file));
+        TRY(json_add_bool(o, "kernel", node->kernel));
+        TRY(add_values(o, node->self_samples, node->total_samples, node->self_weight, node->total_weight));
+        TRY(json_add(o, "children", children));
+        for (size_t i = 0; i < node->n_children && i < options->limit && depth < REPORT_DEPTH_MAX; i++) {
+                const RingsideNode *child = node->children[i];
+                struct json_object *c;
+
+                if (report_share(view, child->total_samples, child->total_weight) < options->threshold)
+                        break; /* they are sorted */
+                c = json_object_new_object();
+                TRY(json_append(children, c));
+                TRY(fill_node(c, child, view, options, depth + 1));
+        }
+        return 0;
+}
+
+static int add_tree(struct json_object *object, const View *view, const ReportOptions *options) {
+        struct json_object *tree = json_object_new_object();
+        const RingsideNode *root;
+
+        TRY(json_add(object, "tree", tree));
+        TRY(options->by == REPORT_CALLEES ? ringside_profile_get_callees(view->profile, &root) :
+                                            ringside_profile_get_callers(view->profile, &root));
+        return fill_node(tree, root, view, options, 0);
+}
+
+int report_json(FILE *out, const View *view, const ReportOptions *options) {
+        _cleanup_json_ struct json_object *object = json_object_new_object();
+
+        if (!object)
+                return -ENOMEM;
+        TRY(json_add_u64(object, "version", FORMAT_VERSION));
+        TRY(json_add_string(object, "by", report_view_name(options->by)));
+        TRY(add_recording(object, view));
+        TRY(add_event(object, view));
+        TRY(add_filter(object, view));
+        TRY(json_add_u64(object, "samples", ringside_profile_get_samples(view->profile)));
+        TRY(json_add_u64(object, "weight", ringside_profile_get_weight(view->profile)));
+        TRY(json_add_u64(object, "truncated", ringside_profile_get_truncated(view->profile)));
+        TRY(options->by >= REPORT_CALLEES ? add_tree(object, view, options) : add_rows(object, view, options));
+        return json_print(out, object);
+}

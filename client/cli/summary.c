@@ -1,0 +1,115 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+
+/* See summary.h. */
+
+#include "summary.h"
+
+#include <inttypes.h>
+#include <sys/stat.h>
+
+#include "cli.h"
+#include "text.h"
+
+#define TOP 5
+#define ADVICE_PERCENT 30
+
+const char *summary_frame_pointer_advice(const RingsideRecordingInfo *info) {
+        const RingsideStatistics *s = &info->statistics;
+
+        if (text_share(s->walk_end[RINGSIDE_WALK_BAD_FP], s->emitted) <= ADVICE_PERCENT)
+                return NULL;
+        return "Many stacks are cut short because programs or libraries were built without frame pointers; "
+               "building them with -fno-omit-frame-pointer helps.";
+}
+
+char *summary_event(char *dst, size_t size, const RingsideEvent *event) {
+        char name[128], unit[64];
+
+        ringside_escape(name, sizeof(name), event->name);
+        if (event->by_period)
+                snprintf(dst, size, "%s every %" PRIu64 " %s", name, event->value,
+                         ringside_escape(unit, sizeof(unit), event->unit));
+        else
+                snprintf(dst, size, "%s at %" PRIu64 " Hz", name, event->value);
+        return dst;
+}
+
+uint64_t summary_lost(const RingsideRecordingInfo *info) {
+        const RingsideStatistics *s = &info->statistics;
+
+        /* What the ring gave but the recording has not, the full queue dropped. */
+        return s->lost + (info->finished && s->emitted > info->samples ? s->emitted - info->samples : 0);
+}
+
+static void print_numbers(const char *path, const RingsideRecordingInfo *info) {
+        char time[32], bytes[32], event[256];
+        _cleanup_free_ char *escaped = text_escape(path);
+        struct stat st;
+
+        fprintf(stderr, "Recorded %s", text_duration(time, sizeof(time), info->duration));
+        if (info->n_events > 0)
+                fprintf(stderr, ", %s", summary_event(event, sizeof(event), &info->events[0]));
+        fprintf(stderr, ": %" PRIu64 " samples, %" PRIu64 " lost\n", info->samples, summary_lost(info));
+        if (info->samples > 0)
+                fprintf(stderr, "%.1f %% of the stacks did not reach their start\n",
+                        text_share(info->truncated, info->samples));
+        fprintf(stderr, "Recording: %s", escaped ? escaped : "");
+        if (stat(path, &st) == 0)
+                fprintf(stderr, " (%s)", text_bytes(bytes, sizeof(bytes), (uint64_t) st.st_size));
+        fputc('\n', stderr);
+}
+
+static int print_top(RingsideRecording *recording, const Style *style, RingsideError *error) {
+        _cleanup_(ringside_profile_freep) RingsideProfile *profile = NULL;
+        const RingsideRow *rows;
+        uint64_t samples;
+        size_t n;
+        int r;
+
+        r = ringside_profile_new(&profile, recording, NULL, error);
+        if (r < 0)
+                return r;
+        r = ringside_profile_get_rows(profile, RINGSIDE_BY_FUNCTION, &rows, &n);
+        if (r < 0)
+                return r;
+        samples = ringside_profile_get_samples(profile);
+        if (samples == 0)
+                return 0;
+        fprintf(stderr, "\n%s  self   function%s\n", style->bold, style->reset);
+        for (size_t i = 0; i < MIN(n, (size_t) TOP) && rows[i].self_samples > 0; i++) {
+                _cleanup_free_ char *name = text_fit(rows[i].name, style->columns - 9, style->ellipsis);
+
+                fprintf(stderr, "%5.1f %%  %s\n", text_share(rows[i].self_samples, samples), name ? name : "");
+        }
+        return 0;
+}
+
+int summary_print(const char *path, RingsideError *error) {
+        _cleanup_(ringside_recording_freep) RingsideRecording *recording = NULL;
+        _cleanup_free_ char *quoted = text_quote(path), *escaped = quoted ? text_escape(quoted) : NULL;
+        const RingsideRecordingInfo *info;
+        const char *advice;
+        Style style;
+        int r;
+
+        *error = (RingsideError){};
+        r = ringside_recording_open(&recording, path, error);
+        if (r < 0)
+                return r;
+        info = ringside_recording_get_info(recording);
+        style_init(&style, STDERR_FILENO);
+        print_numbers(path, info);
+        advice = summary_frame_pointer_advice(info);
+        if (advice)
+                text_wrap(stderr, advice, 0, style.columns);
+        if (info->samples == 0) {
+                text_wrap(stderr, "There is nothing in it: what was recorded used hardly any CPU time meanwhile. A longer "
+                                  "run, or more samples a second with -F, shows more.", 0, style.columns);
+                return 0;
+        }
+        r = print_top(recording, &style, error);
+        if (r < 0)
+                return r;
+        fprintf(stderr, "\nNext: ringside report %s\n", escaped ? escaped : "");
+        return 0;
+}

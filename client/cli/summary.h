@@ -1,0 +1,19 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+#pragma once
+
+/* The few lines after a recording: was it good, where did the time go, what comes next. */
+
+#include "ringside.h"
+
+/* Reads the recording at path again and writes to stderr; -errno or RINGSIDE_E_*, told in error. */
+int summary_print(const char *path, RingsideError *error);
+
+/*
+ * One sentence for when stacks of programs without frame pointers were cut short, where that is a good
+ * part of samples; NULL else. Also for reports.
+ */
+const char *summary_frame_pointer_advice(const RingsideRecordingInfo *info);
+/* "cpu-clock at 99 Hz" */
+char *summary_event(char *dst, size_t size, const RingsideEvent *event);
+/* Samples that were taken and are not in the recording: full ring or full queue. */
+uint64_t summary_lost(const RingsideRecordingInfo *info);

@@ -1,0 +1,44 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+#pragma once
+
+/*
+ * A recording opened to be looked at: the options that report, flamegraph and export share, and what
+ * they name. Errors are printed here.
+ */
+
+#include "cli.h"
+
+typedef struct ViewOptions {
+        const char *process, *thread; /* NULL: all */
+        int event;                    /* -1: the first */
+        const char *output;           /* NULL: the command's default; "-": standard output */
+        const char *recording;        /* NULL: the newest here */
+} ViewOptions;
+
+typedef struct View {
+        char *path;
+        RingsideRecording *recording;
+        const RingsideRecordingInfo *info;
+        RingsideFilter filter;
+        RingsideProfile *profile;
+} View;
+
+/* Values of --process, --thread and --event for getopt_long(); -o is 'o'. */
+enum { OPT_PROCESS = 256, OPT_THREAD, OPT_EVENT, OPT_VIEW_END };
+
+#define VIEW_OPTIONS                                                                                                   \
+        { "process", required_argument, NULL, OPT_PROCESS }, { "thread", required_argument, NULL, OPT_THREAD },        \
+                { "event", required_argument, NULL, OPT_EVENT }, { "output", required_argument, NULL, 'o' }
+
+#define VIEW_HELP                                                                                                      \
+        "      --process=P      Only this process: its PID, or a pattern for its command\n"                            \
+        "      --thread=T       Only this thread: its TID, or a pattern for its name\n"                                \
+        "      --event=N        The event with this number, default 0\n"
+
+/* One of the options above: 1; not one of them: 0; -EINVAL. */
+int view_options_set(ViewOptions *o, const char *command, int c, const char *value);
+/* What is left behind the options: at most the recording. */
+int view_options_rest(ViewOptions *o, int argc, char **argv);
+
+int view_open(View *ret, const ViewOptions *options);
+void view_done(View *view);

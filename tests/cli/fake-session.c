@@ -1,0 +1,316 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+
+/*
+ * Stands in for the library's sessions when preloaded before it, so that the tests of `ringside record`
+ * need neither helper nor bus nor kernel: the records are made up, the recorder behind is the real one.
+ *
+ * FAKE_OPEN=denied, FAKE_START=refused, FAKE_TARGET=gone: that step fails.
+ * FAKE_END_MS=N: the session ends by itself N ms after its start.
+ * FAKE_CHILD_MS=N: the first target leaves a descendant that lives for N ms after the start.
+ * FAKE_BAD_FP=1: every stack ends for want of frame pointers.
+ * FAKE_LOG=FILE: what was asked for, line by line.
+ */
+
+#include <dlfcn.h>
+#include <inttypes.h>
+#include <poll.h>
+#include <stdarg.h>
+#include <string.h>
+#include <sys/eventfd.h>
+#include <time.h>
+
+#include "ringside.h"
+#include "util.h"
+
+#define SAMPLES_A_ROUND 7
+#define CHILD_OFFSET 100000 /* above every pid in use here */
+
+struct RingsideSession {
+        RingsideError error;
+        int fd;
+        int targets[64];
+        uint32_t pids[64];
+        bool announced[64];
+        unsigned n_targets;
+        uint64_t start; /* ns, 0: not started */
+        bool stopped;
+        bool child_announced, child_ended;
+        uint64_t emitted;
+};
+
+static uint64_t now(void) {
+        struct timespec t;
+
+        (void) clock_gettime(CLOCK_BOOTTIME, &t);
+        return (uint64_t) t.tv_sec * 1000000000U + (uint64_t) t.tv_nsec;
+}
+
+static uint64_t number(const char *name) {
+        const char *e = getenv(name);
+
+        return e ? strtoull(e, NULL, 10) : 0;
+}
+
+static bool is(const char *name, const char *value) {
+        const char *e = getenv(name);
+
+        return e && strcmp(e, value) == 0;
+}
+
+static void _printf_(1, 2) note(const char *format, ...) {
+        const char *path = getenv("FAKE_LOG");
+        _cleanup_fclose_ FILE *f = path ? fopen(path, "ae") : NULL;
+        va_list ap;
+
+        if (!f)
+                return;
+        va_start(ap, format);
+        vfprintf(f, format, ap);
+        va_end(ap);
+}
+
+static int fail(RingsideSession *s, int code, const char *text, const char *hint) {
+        s->error.code = code;
+        snprintf(s->error.text, sizeof(s->error.text), "%s", text);
+        snprintf(s->error.hint, sizeof(s->error.hint), "%s", hint);
+        return code;
+}
+
+int ringside_session_new(RingsideSession **ret) {
+        RingsideSession *s = calloc(1, sizeof(*s));
+
+        if (!s)
+                return -ENOMEM;
+        s->fd = eventfd(0, EFD_CLOEXEC);
+        *ret = s;
+        return 0;
+}
+
+RingsideSession *ringside_session_free(RingsideSession *s) {
+        if (!s)
+                return NULL;
+        for (unsigned i = 0; i < s->n_targets; i++)
+                close_fd(s->targets[i]);
+        close_fd(s->fd);
+        free(s);
+        return NULL;
+}
+
+const RingsideError *ringside_session_get_error(RingsideSession *s) {
+        return &s->error;
+}
+
+int ringside_session_set_helper(_unused_ RingsideSession *s, enum RingsideHelper helper) {
+        note("helper %d\n", helper);
+        return 0;
+}
+
+int ringside_session_add_event(RingsideSession *s, const char *name, bool by_period, uint64_t value) {
+        note("event %s %s %" PRIu64 "\n", name, by_period ? "period" : "hz", value);
+        if (strncmp(name, "cpu-", 4) != 0)
+                return fail(s, RINGSIDE_E_NO_EVENT, "There is no event of that name", "ringside events lists them");
+        return 0;
+}
+
+int ringside_session_set_frequency(_unused_ RingsideSession *s, uint64_t hz) {
+        note("frequency %" PRIu64 "\n", hz);
+        return 0;
+}
+
+int ringside_session_set_ring_size(_unused_ RingsideSession *s, uint64_t bytes) {
+        note("ring %" PRIu64 "\n", bytes);
+        return 0;
+}
+
+int ringside_session_set_max_frames(_unused_ RingsideSession *s, unsigned frames) {
+        note("frames %u\n", frames);
+        return 0;
+}
+
+int ringside_session_set_interactive(_unused_ RingsideSession *s, bool interactive) {
+        note("interactive %d\n", interactive);
+        return 0;
+}
+
+int ringside_session_set_targeted(_unused_ RingsideSession *s, bool targeted) {
+        note("targeted %d\n", targeted);
+        return 0;
+}
+
+int ringside_session_open(RingsideSession *s) {
+        if (is("FAKE_OPEN", "denied"))
+                return fail(s, RINGSIDE_E_DENIED, "polkit refused org.ringside.helper1.profile-own",
+                            "first line of the hint\nsecond line");
+        return 0;
+}
+
+static uint32_t pid_of(int pidfd) {
+        char path[64], line[128];
+        _cleanup_fclose_ FILE *f = NULL;
+        unsigned pid = 0;
+
+        snprintf(path, sizeof(path), "/proc/self/fdinfo/%d", pidfd);
+        f = fopen(path, "re");
+        while (f && fgets(line, sizeof(line), f))
+                if (sscanf(line, "Pid: %u", &pid) == 1)
+                        break;
+        return pid;
+}
+
+int ringside_session_add_target(RingsideSession *s, int pidfd, _unused_ pid_t tid, unsigned flags) {
+        if (is("FAKE_TARGET", "gone"))
+                return fail(s, RINGSIDE_E_TARGET, "The process is gone", "");
+        note("target %u flags %u\n", pid_of(pidfd), flags);
+        s->pids[s->n_targets] = pid_of(pidfd);
+        s->targets[s->n_targets++] = dup(pidfd);
+        return 1;
+}
+
+int ringside_session_start(RingsideSession *s) {
+        if (is("FAKE_START", "refused"))
+                return fail(s, RINGSIDE_E_BUDGET, "Over the budget of 1000 Hz", "use -F 500");
+        s->start = now();
+        return 0;
+}
+
+int ringside_session_stop(RingsideSession *s) {
+        s->stopped = true;
+        return 0;
+}
+
+int ringside_session_get_fd(RingsideSession *s) {
+        return s->fd;
+}
+
+static int process(RingsideRecordFunc func, void *userdata, enum RingsideProcessKind kind, uint32_t pid, uint32_t ppid) {
+        RingsideRecord r = { .type = RINGSIDE_PROCESS, .time = now(), .pid = pid, .tid = pid };
+
+        r.process.kind = kind;
+        r.process.ppid = ppid;
+        r.process.start = r.time;
+        strcpy(r.process.comm, "\033[31mfake\n");
+        return func(&r, userdata);
+}
+
+/* The descendant that lives on. */
+static int dispatch_child(RingsideSession *s, RingsideRecordFunc func, void *userdata) {
+        uint64_t ms = number("FAKE_CHILD_MS");
+        int r = 0;
+
+        if (ms == 0 || s->n_targets == 0)
+                return 0;
+        if (!s->child_announced) {
+                s->child_announced = true;
+                r = process(func, userdata, RINGSIDE_PROCESS_FORK, s->pids[0] + CHILD_OFFSET, s->pids[0]);
+        } else if (!s->child_ended && now() > s->start + ms * 1000000) {
+                s->child_ended = true;
+                r = process(func, userdata, RINGSIDE_PROCESS_EXIT, s->pids[0] + CHILD_OFFSET, s->pids[0]);
+        }
+        return r;
+}
+
+static int dispatch_target(RingsideSession *s, unsigned i, RingsideRecordFunc func, void *userdata) {
+        struct pollfd p = { .fd = s->targets[i], .events = POLLIN };
+        bool ended = poll(&p, 1, 0) > 0;
+        const uint64_t frames[] = { 0x1111, 0x2222 };
+        RingsideRecord r = { .type = RINGSIDE_STACK, .pid = s->pids[i], .tid = s->pids[i] };
+
+        if (s->pids[i] == 0)
+                return 0;
+        if (!s->announced[i]) {
+                s->announced[i] = true;
+                (void) process(func, userdata, RINGSIDE_PROCESS_EXEC, s->pids[i], 0);
+                r.stack.id = i + 1;
+                r.stack.frames = frames;
+                r.stack.n_frames = ELEMENTSOF(frames);
+                (void) func(&r, userdata);
+        }
+        for (int n = 0; n < SAMPLES_A_ROUND; n++) {
+                r = (RingsideRecord){ .type = RINGSIDE_SAMPLE, .time = now(), .pid = s->pids[i], .tid = s->pids[i] };
+                r.sample.walk_end = is("FAKE_BAD_FP", "1") ? RINGSIDE_WALK_BAD_FP : RINGSIDE_WALK_COMPLETE;
+                r.sample.leaf = 0x3333;
+                r.sample.stack = i + 1;
+                (void) func(&r, userdata);
+                s->emitted++;
+        }
+        if (ended) {
+                (void) process(func, userdata, RINGSIDE_PROCESS_EXIT, s->pids[i], 0);
+                s->pids[i] = 0;
+        }
+        return SAMPLES_A_ROUND;
+}
+
+int ringside_session_dispatch(RingsideSession *s, RingsideRecordFunc func, void *userdata) {
+        uint64_t end = number("FAKE_END_MS");
+        int n = 0;
+
+        if (end > 0 && now() > s->start + end * 1000000)
+                return fail(s, RINGSIDE_E_ENDED, "The helper ended the session", "look into its journal");
+        (void) dispatch_child(s, func, userdata);
+        for (unsigned i = 0; i < s->n_targets; i++)
+                n += dispatch_target(s, i, func, userdata);
+        return s->stopped ? 0 : n;
+}
+
+int ringside_session_get_statistics(RingsideSession *s, RingsideStatistics *ret) {
+        *ret = (RingsideStatistics){ .taken = s->emitted, .emitted = s->emitted };
+        ret->walk_end[is("FAKE_BAD_FP", "1") ? RINGSIDE_WALK_BAD_FP : RINGSIDE_WALK_COMPLETE] = s->emitted;
+        return 0;
+}
+
+unsigned ringside_session_get_n_events(_unused_ RingsideSession *s) {
+        return 1;
+}
+
+int ringside_session_get_event(_unused_ RingsideSession *s, _unused_ unsigned index, RingsideEvent *ret) {
+        *ret = (RingsideEvent){ .name = "cpu-clock", .unit = "ns", .value = 99 };
+        return 0;
+}
+
+enum RingsideHelper ringside_session_get_helper(_unused_ RingsideSession *s) {
+        return RINGSIDE_HELPER_BUS;
+}
+
+int ringside_list_events(_unused_ enum RingsideHelper helper, RingsideEventInfo **ret_events, size_t *ret_n,
+                         RingsideError *error) {
+        static const RingsideEventInfo events[] = {
+                { "cpu-clock", "ns", "software", "The kernel's clock of CPU time", true, "" },
+                { "cpu-\033[31mcycles", "cycles", "hardware", "Cycles of the CPU", false,
+                  "This machine has no PMU, as most virtual machines have none; cpu-clock works" },
+        };
+
+        if (is("FAKE_LIST", "no-bus")) {
+                *error = (RingsideError){ RINGSIDE_E_NO_BUS, "There is no system bus", "start one" };
+                return error->code;
+        }
+        *ret_events = malloc(sizeof(events));
+        if (!*ret_events)
+                return -ENOMEM;
+        memcpy(*ret_events, events, sizeof(events));
+        *ret_n = ELEMENTSOF(events);
+        return 0;
+}
+
+int ringside_check_system(RingsideCheck **ret_checks, size_t *ret_n) {
+        static const RingsideCheck checks[] = {
+                { "kernel", RINGSIDE_CHECK_OK, "Linux 6.12 has what it takes", "" },
+                { "pmu", RINGSIDE_CHECK_NOTE, "There is no PMU, so cpu-cycles cannot be counted on this machine",
+                  "cpu-clock is used" },
+                { "bus", RINGSIDE_CHECK_FAILED, "The system bus does not answer", "start dbus\nor use --helper=direct" },
+        };
+
+        *ret_n = is("FAKE_CHECK", "fine") ? 2 : 3;
+        *ret_checks = malloc(sizeof(checks));
+        if (!*ret_checks)
+                return -ENOMEM;
+        memcpy(*ret_checks, checks, sizeof(checks));
+        return 0;
+}
+
+/* The real one would look into a session of its own making. */
+int ringside_recorder_new(RingsideRecorder **ret, const char *path, _unused_ RingsideSession *session,
+                          const RingsideRecorderOptions *options, RingsideError *error) {
+        __typeof__(&ringside_recorder_new) real = (__typeof__(real)) dlsym(RTLD_NEXT, "ringside_recorder_new");
+
+        return real ? real(ret, path, NULL, options, error) : -ENOSYS;
+}
