@@ -20,23 +20,42 @@ typedef struct Store Store;
 int store_new(Store **ret, const char *path, RingsideError *error);
 /* Commits and closes; NULL is allowed. */
 Store *store_free(Store *store);
+/* Bytes on disk. */
+uint64_t store_get_size(const Store *store);
 
+/*
+ * Times are nanoseconds since the recording began, and may lie before. Text is cut at the lengths that
+ * a reader accepts. Functions return 0 or -errno; after a failure the store takes nothing more in,
+ * and every further call fails alike.
+ */
 int store_put_meta(Store *store, const char *key, const char *value);
 int store_put_event(Store *store, unsigned index, const RingsideEvent *event);
-int store_put_statistics(Store *store, const RingsideStatistics *statistics, uint64_t dropped, uint64_t truncated);
+/* time: when these were the numbers. */
+int store_put_statistics(Store *store, int64_t time, const RingsideStatistics *statistics, uint64_t dropped, uint64_t truncated);
 
 /* All ids are given by the store, 1, 2, 3, ... */
-int store_add_process(Store *store, uint32_t pid, int64_t parent_id, uint64_t start, const char *comm, const char *cmdline, int64_t *ret_id);
-int store_end_process(Store *store, int64_t process_id, uint64_t time);
+/* parent_id 0: not known. cmdline: as in /proc/PID/cmdline, a zero byte after each argument. */
+int store_add_process(Store *store, uint32_t pid, int64_t parent_id, int64_t start, const char *comm, const char *cmdline, size_t cmdline_len, int64_t *ret_id);
+int store_end_process(Store *store, int64_t process_id, int64_t time);
 int store_add_thread(Store *store, int64_t process_id, uint32_t tid, const char *comm, int64_t *ret_id);
 int store_rename_thread(Store *store, int64_t thread_id, const char *comm);
 int store_add_file(Store *store, const char *path, uint64_t device, uint64_t inode, uint64_t size, const void *build_id, size_t build_id_len, int64_t *ret_id);
-int store_add_mapping(Store *store, int64_t process_id, uint64_t start, uint64_t end, uint64_t offset, int64_t file_id, uint64_t time);
-/* raw_name NULL: unnamed. Interned by (file, address, name). */
+int store_add_mapping(Store *store, int64_t process_id, uint64_t start, uint64_t end, uint64_t offset, int64_t file_id, int64_t time);
+/* file_id 0: a marker. raw_name NULL: unnamed. Interned by (file, address, name). */
 int store_add_frame(Store *store, int64_t file_id, uint64_t address, const char *raw_name, uint64_t name_offset, bool kernel, int64_t *ret_id);
 /* A node of the tree of stacks: frame called from parent (0: outermost). Interned. */
 int store_add_stack(Store *store, int64_t parent_id, int64_t frame_id, int64_t *ret_id);
-/* stack_id: the innermost node, 0: none at all. */
-int store_add_sample(Store *store, uint64_t time, int64_t thread_id, unsigned event, unsigned cpu, bool kernel_mode, enum RingsideWalkEnd walk_end, int64_t stack_id, uint64_t weight);
-/* Ends the transaction and starts the next. */
+/* stack_id: the innermost node, 0: none at all. weight 0: one period. */
+int store_add_sample(Store *store, int64_t time, int64_t thread_id, unsigned event, unsigned cpu, bool kernel_mode, enum RingsideWalkEnd walk_end, int64_t stack_id, uint64_t weight);
+/*
+ * Ends the transaction and starts the next. -EBUSY: somebody is reading just now; nothing is lost, but
+ * it is not on disk before a later call succeeds.
+ */
 int store_commit(Store *store);
+
+/* Longest text that is kept, in bytes. */
+#define STORE_COMM_MAX 64
+#define STORE_PATH_MAX 4096
+#define STORE_NAME_MAX 8192
+#define STORE_CMDLINE_MAX 4096
+#define STORE_META_MAX 65536

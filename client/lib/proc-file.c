@@ -1,0 +1,93 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+/* Each of these may be gone, or somebody else by now: every answer is only as good as its moment. */
+
+#include "proc-file.h"
+
+#include <fcntl.h>
+#include <signal.h>
+#include <string.h>
+
+#include "util.h"
+
+#define NSEC_PER_SEC 1000000000ULL
+
+ssize_t proc_file_read(pid_t pid, const char *name, void *buffer, size_t size) {
+        _cleanup_close_ int fd = -1;
+        char path[128];
+        size_t done = 0;
+
+        (void) snprintf(path, sizeof(path), "/proc/%d/%s", (int) pid, name);
+        fd = open(path, O_RDONLY | O_CLOEXEC | O_NOCTTY);
+        if (fd < 0)
+                return -errno;
+        while (done < size) {
+                ssize_t n = RETRY_ON_EINTR(read(fd, (char *) buffer + done, size - done));
+
+                if (n < 0)
+                        return -errno;
+                if (n == 0)
+                        break;
+                done += n;
+        }
+        return done;
+}
+
+int proc_file_read_comm(pid_t pid, pid_t tid, char *ret, size_t size) {
+        char name[64] = "comm";
+        ssize_t n;
+
+        if (tid != 0)
+                (void) snprintf(name, sizeof(name), "task/%d/comm", (int) tid);
+        n = proc_file_read(pid, name, ret, size - 1);
+        if (n < 0)
+                return n;
+        if (n > 0 && ret[n - 1] == '\n')
+                n--;
+        ret[n] = 0;
+        return 0;
+}
+
+/* state (field 3), threads (20) and start in ticks (22) of /proc/PID/stat. */
+static int read_stat(pid_t pid, char *ret_state, long *ret_threads, unsigned long long *ret_ticks) {
+        char buffer[1024], *p;
+        ssize_t n = proc_file_read(pid, "stat", buffer, sizeof(buffer) - 1);
+
+        if (n < 0)
+                return n;
+        buffer[n] = 0;
+        p = strrchr(buffer, ')'); /* the name before may hold anything */
+        if (!p || sscanf(p + 1, " %c %*d %*d %*d %*d %*d %*u %*u %*u %*u %*u %*u %*u %*d %*d %*d %*d %ld %*d %llu",
+                         ret_state, ret_threads, ret_ticks) != 3)
+                return -EBADMSG;
+        return 0;
+}
+
+static uint64_t ticks_to_ns(unsigned long long ticks) {
+        long hz = sysconf(_SC_CLK_TCK);
+
+        return hz > 0 ? ticks * (NSEC_PER_SEC / hz) : 0;
+}
+
+bool proc_file_is_running(pid_t pid, uint64_t start) {
+        unsigned long long ticks;
+        long threads;
+        char state;
+
+        if (kill(pid, 0) < 0 && errno == ESRCH)
+                return false;
+        if (read_stat(pid, &state, &threads, &ticks) < 0)
+                return kill(pid, 0) == 0 || errno != ESRCH;
+        /* The leader may have ended while its threads go on. */
+        if ((state == 'Z' || state == 'X') && threads <= 1)
+                return false;
+        /* A pid that is used again started later; less than a tick is rounding. */
+        return start == 0 || ticks_to_ns(ticks) < start + NSEC_PER_SEC / 10;
+}
+
+uint64_t proc_file_read_start(pid_t pid) {
+        unsigned long long ticks;
+        long threads;
+        char state;
+
+        return read_stat(pid, &state, &threads, &ticks) < 0 ? 0 : ticks_to_ns(ticks);
+}

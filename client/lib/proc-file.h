@@ -1,0 +1,25 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+#pragma once
+
+/* The little the recorder itself reads below /proc: names, arguments, and whether a process still runs. */
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <sys/types.h>
+
+/*
+ * Reads at most size bytes of /proc/PID/NAME ("cmdline", "task/17/comm"). Returns their number, or
+ * -errno. The bytes are not terminated.
+ */
+ssize_t proc_file_read(pid_t pid, const char *name, void *buffer, size_t size);
+/* A name as in /proc/PID/comm, or /proc/PID/task/TID/comm where tid is not 0, without the newline. */
+int proc_file_read_comm(pid_t pid, pid_t tid, char *ret, size_t size);
+
+/*
+ * Whether pid still is the process that started at start (ns CLOCK_BOOTTIME, 0: not known), and has a
+ * thread that has not ended.
+ */
+bool proc_file_is_running(pid_t pid, uint64_t start);
+/* When pid started, ns CLOCK_BOOTTIME, as exact as the kernel's clock tick; 0: not known. */
+uint64_t proc_file_read_start(pid_t pid);

@@ -1,0 +1,390 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+/*
+ * Records drive this, but none of them can be relied upon: the ring may have been full. A sample of a
+ * process nobody announced makes one up, and a pid that is announced again replaces the old one.
+ */
+
+#include "processes.h"
+
+#include <string.h>
+#include <time.h>
+
+#include "proc-file.h"
+#include "util.h"
+
+/* Processes that have ended and are still known, for samples another CPU wrote late. */
+#define ENDED_MAX 256
+
+#define NSEC_PER_MSEC 1000000ULL
+#define REFRESH_MIN (10 * NSEC_PER_MSEC)
+#define REFRESH_MAX (1000 * NSEC_PER_MSEC)
+/* Reading mappings may take a fiftieth of the time where it seems needed, else a hundredth. */
+#define REFRESH_SHARE 50
+
+static uint64_t now_monotonic(void) {
+        struct timespec ts;
+
+        (void) clock_gettime(CLOCK_MONOTONIC, &ts);
+        return ts.tv_sec * 1000000000ULL + ts.tv_nsec;
+}
+
+static Process *process_free(Process *process) {
+        if (!process)
+                return NULL;
+        (void) address_space_free(process->space);
+        free(process->cmdline);
+        free(process);
+        return NULL;
+}
+DEFINE_CLEANUP(Process, process_free)
+
+static Process *find_process(Processes *processes, uint32_t pid) {
+        return (Process *) (uintptr_t) table_get(&processes->by_pid, (TableKey){ .a = pid });
+}
+
+static Thread *find_thread(Processes *processes, uint32_t pid, uint32_t tid) {
+        return (Thread *) (uintptr_t) table_get(&processes->threads, (TableKey){ .a = pid, .b = tid });
+}
+
+static void forget_threads(Processes *processes, Process *process) {
+        processes->last_thread = NULL;
+        while (process->threads) {
+                Thread *thread = process->threads;
+
+                process->threads = thread->next;
+                (void) table_remove(&processes->threads, (TableKey){ .a = process->pid, .b = thread->tid });
+                free(thread);
+        }
+}
+
+static void unlink_ended(Processes *processes, Process *process) {
+        Process **p = &processes->oldest_ended, *last = NULL;
+
+        for (; *p && *p != process; p = &(*p)->next_ended)
+                last = *p;
+        if (!*p)
+                return;
+        *p = process->next_ended;
+        if (processes->newest_ended == process)
+                processes->newest_ended = last;
+        processes->n_ended--;
+}
+
+static void forget_process(Processes *processes, Process *process) {
+        if (process->ended)
+                unlink_ended(processes, process);
+        forget_threads(processes, process);
+        (void) table_remove(&processes->by_pid, (TableKey){ .a = process->pid });
+        (void) process_free(process);
+}
+
+void processes_init(Processes *processes, Store *store, Symbolizer *symbolizer, uint64_t start) {
+        *processes = (Processes){ .store = store, .symbolizer = symbolizer, .start = start };
+}
+
+void processes_done(Processes *processes) {
+        TableEntry entry;
+        size_t pos = 0;
+
+        while (table_next(&processes->by_pid, &pos, &entry))
+                (void) process_free((Process *) (uintptr_t) entry.value);
+        for (pos = 0; table_next(&processes->threads, &pos, &entry);)
+                free((Thread *) (uintptr_t) entry.value);
+        table_done(&processes->by_pid);
+        table_done(&processes->threads);
+        *processes = (Processes){};
+}
+
+static int64_t relative(const Processes *processes, uint64_t time) {
+        return (int64_t) (time - processes->start);
+}
+
+static void process_read_cmdline(Process *process) {
+        char buffer[STORE_CMDLINE_MAX];
+        ssize_t n = proc_file_read(process->pid, "cmdline", buffer, sizeof(buffer));
+
+        if (n <= 0)
+                return;
+        free(process->cmdline);
+        process->cmdline_len = 0;
+        process->cmdline = malloc(n);
+        if (!process->cmdline)
+                return;
+        memcpy(process->cmdline, buffer, n);
+        process->cmdline_len = n;
+}
+
+static int process_add_row(Processes *processes, Process *process) {
+        return store_add_process(processes->store, process->pid, process->parent_id,
+                                 relative(processes, process->start), process->comm, process->cmdline,
+                                 process->cmdline_len, &process->id);
+}
+
+int process_refresh(Processes *processes, Process *process, RefreshReason reason) {
+        uint64_t before = now_monotonic(), after, cost;
+        int r;
+
+        if (process->gone)
+                return 0;
+        if ((reason == REFRESH_MISSING && before < process->refresh_next) ||
+            (reason == REFRESH_ROUTINE && before < process->refresh_routine))
+                return 0;
+
+        r = address_space_refresh(process->space);
+        if (r == -ENOMEM)
+                return r;
+        if (r < 0)
+                process->gone = true; /* what was known stays */
+        if (r > 0)
+                process->version = ++processes->last_version;
+
+        after = now_monotonic();
+        cost = after - before;
+        if (r > 0 || reason == REFRESH_NOW)
+                process->refresh_interval = REFRESH_MIN;
+        else if (reason == REFRESH_MISSING)
+                process->refresh_interval = MIN(process->refresh_interval * 2, REFRESH_MAX);
+        process->refresh_next = after + MAX(process->refresh_interval, cost * REFRESH_SHARE);
+        process->refresh_routine = after + MAX(REFRESH_MAX, cost * REFRESH_SHARE * 2);
+        return 1;
+}
+
+/* A process without a row yet. parent is the one it was forked from, or NULL. */
+static int process_new(Processes *processes, uint32_t pid, uint64_t start, const char *comm, const Process *parent,
+                       Process **ret) {
+        _cleanup_(process_freep) Process *process = calloc(1, sizeof(Process));
+        int r;
+
+        if (!process)
+                return -ENOMEM;
+        process->pid = pid;
+        process->start = start;
+        process->version = ++processes->last_version;
+        process->refresh_interval = REFRESH_MIN;
+        (void) snprintf(process->comm, sizeof(process->comm), "%s", comm);
+
+        if (parent) {
+                process->parent_id = parent->id;
+                if (parent->cmdline_len > 0) {
+                        process->cmdline = malloc(parent->cmdline_len);
+                        if (!process->cmdline)
+                                return -ENOMEM;
+                        memcpy(process->cmdline, parent->cmdline, parent->cmdline_len);
+                        process->cmdline_len = parent->cmdline_len;
+                }
+                r = address_space_fork(&process->space, parent->space, pid);
+        } else
+                r = address_space_new(&process->space, processes->symbolizer, pid);
+        if (r < 0)
+                return r;
+        *ret = TAKE_PTR(process);
+        return 0;
+}
+
+/* Takes process in any case. */
+static int process_insert(Processes *processes, Process *process) {
+        Process *old = find_process(processes, process->pid);
+        int r;
+
+        if (old)
+                forget_process(processes, old);
+        r = process_add_row(processes, process);
+        if (r >= 0)
+                r = table_put(&processes->by_pid, (TableKey){ .a = process->pid }, (uintptr_t) process);
+        if (r < 0) {
+                (void) process_free(process);
+                return r;
+        }
+        processes->n++;
+        return 0;
+}
+
+/* One that was there before anybody told of it. */
+static int process_discover(Processes *processes, uint32_t pid, uint64_t start, const char *comm, Process **ret) {
+        char leader[COMM_SIZE];
+        Process *process;
+        int r;
+
+        /* comm is the sampled thread's; the process is called by its leader's. */
+        if (proc_file_read_comm(pid, 0, leader, sizeof(leader)) >= 0)
+                comm = leader;
+        if (start == 0)
+                start = proc_file_read_start(pid);
+        r = process_new(processes, pid, start, comm ? comm : "[unknown]", NULL, &process);
+        if (r < 0)
+                return r;
+        process_read_cmdline(process);
+        r = process_insert(processes, process);
+        if (r < 0)
+                return r;
+        r = process_refresh(processes, process, REFRESH_NOW);
+        if (r < 0)
+                return r;
+        *ret = process;
+        return 0;
+}
+
+static int thread_new(Processes *processes, Process *process, uint32_t tid, const char *comm, Thread **ret) {
+        Thread *thread = find_thread(processes, process->pid, tid);
+        int r;
+
+        if (!thread) {
+                thread = calloc(1, sizeof(Thread));
+                if (!thread)
+                        return -ENOMEM;
+                r = table_put(&processes->threads, (TableKey){ .a = process->pid, .b = tid }, (uintptr_t) thread);
+                if (r < 0) {
+                        free(thread);
+                        return r;
+                }
+                thread->process = process;
+                thread->tid = tid;
+                thread->next = process->threads;
+                process->threads = thread;
+        }
+        thread->id = 0; /* a tid that is used again is another thread */
+        (void) snprintf(thread->comm, sizeof(thread->comm), "%s", comm);
+        if (ret)
+                *ret = thread;
+        return 0;
+}
+
+/* The kernel's start and what /proc tells of it differ by up to a tick. */
+static bool same_start(uint64_t a, uint64_t b) {
+        return a == 0 || b == 0 || (a > b ? a - b : b - a) < 100 * NSEC_PER_MSEC;
+}
+
+static int handle_seen(Processes *processes, const RingsideRecord *record) {
+        Process *process = find_process(processes, record->pid);
+
+        /* A sample may have come first. */
+        if (process && !process->ended && same_start(process->start, record->process.start))
+                return 0;
+        return process_discover(processes, record->pid, record->process.start, record->process.comm, &process);
+}
+
+static int handle_fork(Processes *processes, const RingsideRecord *record) {
+        Process *process, *parent;
+        int r;
+
+        if (record->tid != record->pid) {
+                process = find_process(processes, record->pid);
+                return process ? thread_new(processes, process, record->tid, record->process.comm, NULL) : 0;
+        }
+
+        parent = record->process.ppid != 0 ? find_process(processes, record->process.ppid) : NULL;
+        if (!parent)
+                return process_discover(processes, record->pid, record->process.start, record->process.comm, &process);
+        r = process_new(processes, record->pid, record->process.start, record->process.comm, parent, &process);
+        if (r < 0)
+                return r;
+        return process_insert(processes, process);
+}
+
+/* The same pid with another program: a row of its own, and nothing of what was mapped is left. */
+static int handle_exec(Processes *processes, const RingsideRecord *record) {
+        Process *process = find_process(processes, record->pid);
+        int r;
+
+        if (!process || process->ended || !same_start(process->start, record->process.start))
+                return process_discover(processes, record->pid, record->process.start, record->process.comm, &process);
+
+        forget_threads(processes, process);
+        address_space_clear(process->space);
+        process->start = record->process.start;
+        process->version = ++processes->last_version;
+        process->mappings_written = false;
+        process->gone = false;
+        process->cmdline_len = 0;
+        (void) snprintf(process->comm, sizeof(process->comm), "%s", record->process.comm);
+        r = process_refresh(processes, process, REFRESH_NOW); /* first: it may be short-lived */
+        if (r < 0)
+                return r;
+        process_read_cmdline(process);
+        r = store_end_process(processes->store, process->id, relative(processes, record->time));
+        if (r < 0)
+                return r;
+        return process_add_row(processes, process);
+}
+
+static int handle_comm(Processes *processes, const RingsideRecord *record) {
+        Process *process = find_process(processes, record->pid);
+        Thread *thread = find_thread(processes, record->pid, record->tid);
+
+        if (!process)
+                return 0;
+        if (!thread)
+                return thread_new(processes, process, record->tid, record->process.comm, NULL);
+        (void) snprintf(thread->comm, sizeof(thread->comm), "%s", record->process.comm);
+        return thread->id > 0 ? store_rename_thread(processes->store, thread->id, thread->comm) : 0;
+}
+
+static int handle_exit(Processes *processes, const RingsideRecord *record) {
+        Process *process = find_process(processes, record->pid);
+
+        if (!process || process->ended)
+                return 0;
+        process->ended = process->gone = true;
+        process->next_ended = NULL;
+        if (processes->newest_ended)
+                processes->newest_ended->next_ended = process;
+        else
+                processes->oldest_ended = process;
+        processes->newest_ended = process;
+        if (++processes->n_ended > ENDED_MAX)
+                forget_process(processes, processes->oldest_ended);
+        return store_end_process(processes->store, process->id, relative(processes, record->time));
+}
+
+int processes_handle(Processes *processes, const RingsideRecord *record) {
+        switch (record->process.kind) {
+        case RINGSIDE_PROCESS_SEEN:
+                return handle_seen(processes, record);
+        case RINGSIDE_PROCESS_FORK:
+                return handle_fork(processes, record);
+        case RINGSIDE_PROCESS_EXEC:
+                return handle_exec(processes, record);
+        case RINGSIDE_PROCESS_COMM:
+                return handle_comm(processes, record);
+        case RINGSIDE_PROCESS_EXIT:
+        case RINGSIDE_PROCESS_GONE:
+                return handle_exit(processes, record);
+        }
+        return 0;
+}
+
+int processes_get_thread(Processes *processes, uint32_t pid, uint32_t tid, Thread **ret) {
+        Thread *thread = processes->last_thread;
+        Process *process;
+        int r;
+
+        if (thread && thread->tid == tid && thread->process->pid == pid && thread->id > 0) {
+                *ret = thread;
+                return 0;
+        }
+
+        thread = find_thread(processes, pid, tid);
+        if (!thread) {
+                char comm[COMM_SIZE];
+
+                process = find_process(processes, pid);
+                if (!process) {
+                        r = process_discover(processes, pid, 0, NULL, &process);
+                        if (r < 0)
+                                return r;
+                }
+                if (proc_file_read_comm(pid, tid, comm, sizeof(comm)) < 0)
+                        (void) snprintf(comm, sizeof(comm), "%s", process->comm);
+                r = thread_new(processes, process, tid, comm, &thread);
+                if (r < 0)
+                        return r;
+        }
+        if (thread->id == 0) {
+                r = store_add_thread(processes->store, thread->process->id, tid, thread->comm, &thread->id);
+                if (r < 0)
+                        return r;
+        }
+        processes->last_thread = thread;
+        *ret = thread;
+        return 0;
+}

@@ -1,0 +1,84 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+#pragma once
+
+/*
+ * Who is being recorded: processes by pid, their threads by tid, each with its row in the store. What
+ * is a Process here ends with an exec and with the reuse of its pid, so that nothing of one program
+ * is ever taken for another's.
+ */
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "ringside.h"
+#include "store.h"
+#include "symbolizer.h"
+#include "table.h"
+
+typedef struct Process Process;
+typedef struct Thread Thread;
+
+#define COMM_SIZE 17
+
+struct Thread {
+        Process *process;
+        Thread *next; /* of the same process */
+        uint32_t tid;
+        int64_t id; /* in the store, 0: not yet; threads that are never sampled get none */
+        char comm[COMM_SIZE];
+};
+
+struct Process {
+        uint32_t pid;
+        uint64_t start;
+        int64_t id;        /* in the store */
+        int64_t parent_id; /* likewise, 0: not known */
+        uint64_t version;  /* changes whenever what its addresses mean may have changed; unique among processes */
+        AddressSpace *space;
+        uint64_t written_generation; /* of the space: the mappings that are in the store */
+        bool mappings_written;
+        bool gone;  /* /proc/PID is no longer there */
+        bool ended; /* kept for samples that come late */
+        Process *next_ended;
+        Thread *threads;
+        char comm[COMM_SIZE];
+        char *cmdline;
+        size_t cmdline_len;
+
+        /* When its mappings may be read again, ns CLOCK_MONOTONIC. */
+        uint64_t refresh_next;     /* for an address that is in none of them */
+        uint64_t refresh_interval; /* grows while that does not help */
+        uint64_t refresh_routine;  /* for a stack that is new */
+};
+
+typedef struct Processes {
+        Store *store;
+        Symbolizer *symbolizer;
+        uint64_t start; /* of the recording, ns CLOCK_BOOTTIME */
+        uint64_t n;     /* announced or found out about, execs not counted */
+        uint64_t last_version;
+        Table by_pid;
+        Table threads; /* pid, tid -> Thread */
+        Thread *last_thread;
+        Process *oldest_ended, *newest_ended;
+        size_t n_ended;
+} Processes;
+
+void processes_init(Processes *processes, Store *store, Symbolizer *symbolizer, uint64_t start);
+void processes_done(Processes *processes);
+
+/* A RINGSIDE_PROCESS record. 0 or -errno. */
+int processes_handle(Processes *processes, const RingsideRecord *record);
+/* The thread of a sample, made up from /proc where no record told of it. It has its row. 0 or -errno. */
+int processes_get_thread(Processes *processes, uint32_t pid, uint32_t tid, Thread **ret);
+
+/* Why mappings would be read again. */
+typedef enum RefreshReason {
+        REFRESH_NOW,     /* a new program */
+        REFRESH_MISSING, /* an address outside all of them */
+        REFRESH_ROUTINE, /* a stack never seen: what was there may have been replaced */
+} RefreshReason;
+
+/* Reads the mappings, unless that was done too recently. 1: it was done, 0: not. -ENOMEM. */
+int process_refresh(Processes *processes, Process *process, RefreshReason reason);

@@ -1,0 +1,369 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+/*
+ * The recorder: a queue, and one thread behind it that writes. The pushing side only copies and
+ * counts; whatever may block (/proc, the disk, a reader's lock) happens in the thread.
+ */
+
+#include "ringside.h"
+
+#include <inttypes.h>
+#include <poll.h>
+#include <pthread.h>
+#include <signal.h>
+#include <string.h>
+#include <sys/eventfd.h>
+#include <time.h>
+
+#include "alive.h"
+#include "error.h"
+#include "machine.h"
+#include "queue.h"
+#include "store.h"
+#include "symbolizer.h"
+#include "writer.h"
+
+#define NSEC_PER_MSEC 1000000ULL
+#define QUEUE_BYTES_DEFAULT (64U << 20)
+#define QUEUE_BYTES_MIN (64U << 10)
+/* The thread looks at the queue this often by itself; it is woken for what cannot wait. */
+#define WAKE_INTERVAL_MS 100
+#define WAKE_BYTES (1U << 20)
+/* With the interval above well within the second that a crash may cost. */
+#define COMMIT_INTERVAL_NS (500 * NSEC_PER_MSEC)
+/* Records between two looks at the clock. */
+#define BATCH 1024
+/* How long finishing waits for others who read the file. */
+#define FINISH_WAIT_NS (10000 * NSEC_PER_MSEC)
+
+struct RingsideRecorder {
+        char *path;
+        ClockPair start;
+        Store *store;
+        Symbolizer *symbolizer;
+        Writer *writer;
+
+        Queue queue;
+        int wake_fd;
+        _Atomic(uint64_t) dropped;
+        _Atomic(int) failed; /* -errno of the thread */
+        _Atomic(bool) stop;
+        pthread_t thread;
+        bool thread_started;
+
+        pthread_mutex_t lock; /* what follows */
+        bool lock_made;
+        Alive alive;
+        RingsideRecorderStatistics statistics;
+        RingsideStatistics session_statistics;
+};
+
+static uint64_t now_ns(clockid_t clock) {
+        struct timespec ts;
+
+        (void) clock_gettime(clock, &ts);
+        return ts.tv_sec * 1000000000ULL + ts.tv_nsec;
+}
+
+/* ---- the thread ---- */
+
+static void wait_for_records(RingsideRecorder *recorder) {
+        struct pollfd p = { .fd = recorder->wake_fd, .events = POLLIN };
+        uint64_t value;
+
+        if (poll(&p, 1, WAKE_INTERVAL_MS) > 0)
+                (void) !read(recorder->wake_fd, &value, sizeof(value));
+}
+
+static void publish_statistics(RingsideRecorder *recorder) {
+        WriterStatistics s;
+
+        writer_get_statistics(recorder->writer, &s);
+        (void) pthread_mutex_lock(&recorder->lock);
+        recorder->statistics.samples = s.samples;
+        recorder->statistics.unresolved = s.unresolved;
+        recorder->statistics.stacks = s.stacks;
+        recorder->statistics.truncated = s.truncated;
+        recorder->statistics.processes = s.processes;
+        recorder->statistics.bytes = store_get_size(recorder->store);
+        (void) pthread_mutex_unlock(&recorder->lock);
+}
+
+static int write_statistics(RingsideRecorder *recorder) {
+        RingsideStatistics statistics;
+        uint64_t truncated;
+        int64_t elapsed = (int64_t) (now_ns(CLOCK_BOOTTIME) - recorder->start.boottime);
+
+        (void) pthread_mutex_lock(&recorder->lock);
+        statistics = recorder->session_statistics;
+        truncated = recorder->statistics.truncated;
+        (void) pthread_mutex_unlock(&recorder->lock);
+        return store_put_statistics(recorder->store, elapsed, &statistics, atomic_load(&recorder->dropped), truncated);
+}
+
+static int commit(RingsideRecorder *recorder) {
+        int r;
+
+        publish_statistics(recorder);
+        r = write_statistics(recorder);
+        if (r < 0)
+                return r;
+        r = store_commit(recorder->store);
+        return r == -EBUSY ? 0 : r; /* with the next one, then */
+}
+
+/* Returns how many records there were, at most a batch. */
+static int write_batch(RingsideRecorder *recorder) {
+        int n, r;
+
+        for (n = 0; n < BATCH; n++) {
+                const RingsideRecord *record = queue_pop(&recorder->queue);
+
+                if (!record)
+                        break;
+                r = writer_handle(recorder->writer, record);
+                if (r < 0)
+                        return r;
+        }
+        return n;
+}
+
+static void *recorder_run(void *userdata) {
+        RingsideRecorder *recorder = userdata;
+        uint64_t committed = now_ns(CLOCK_MONOTONIC);
+        int r = 0;
+
+        while (r >= 0) {
+                /* Read before the queue is, so that what was pushed before it was set is written. */
+                bool stop = atomic_load(&recorder->stop);
+                uint64_t now;
+
+                r = write_batch(recorder);
+                if (r == 0 && stop)
+                        break;
+                if (r >= 0 && r < BATCH && !stop)
+                        wait_for_records(recorder);
+
+                now = now_ns(CLOCK_MONOTONIC);
+                if (r >= 0 && now - committed >= COMMIT_INTERVAL_NS) {
+                        r = commit(recorder);
+                        committed = now;
+                }
+        }
+        if (r < 0)
+                atomic_store(&recorder->failed, r);
+        publish_statistics(recorder);
+        return NULL;
+}
+
+static int start_thread(RingsideRecorder *recorder) {
+        sigset_t all, old;
+        int r;
+
+        /* The program's signals are for the program's own threads. */
+        (void) sigfillset(&all);
+        (void) pthread_sigmask(SIG_SETMASK, &all, &old);
+        r = pthread_create(&recorder->thread, NULL, recorder_run, recorder);
+        (void) pthread_sigmask(SIG_SETMASK, &old, NULL);
+        if (r != 0)
+                return -r;
+        recorder->thread_started = true;
+        return 0;
+}
+
+static void wake(RingsideRecorder *recorder) {
+        uint64_t one = 1;
+
+        (void) !write(recorder->wake_fd, &one, sizeof(one));
+}
+
+static void stop_thread(RingsideRecorder *recorder) {
+        if (!recorder->thread_started)
+                return;
+        atomic_store(&recorder->stop, true);
+        wake(recorder);
+        (void) pthread_join(recorder->thread, NULL);
+        recorder->thread_started = false;
+}
+
+/* ---- the public side ---- */
+
+DEFINE_CLEANUP(RingsideRecorder, ringside_recorder_free)
+
+static int recorder_allocate(RingsideRecorder **ret, const char *path, const RingsideRecorderOptions *options) {
+        _cleanup_(ringside_recorder_freep) RingsideRecorder *recorder = calloc(1, sizeof(RingsideRecorder));
+        size_t bytes = options->queue_bytes > 0 ? options->queue_bytes : QUEUE_BYTES_DEFAULT;
+        SymbolizerOptions symbolizer_options = { .symbol_dir = options->symbol_dir };
+        int r;
+
+        if (!recorder)
+                return -ENOMEM;
+        recorder->wake_fd = -1;
+        r = -pthread_mutex_init(&recorder->lock, NULL);
+        if (r < 0)
+                return r;
+        recorder->lock_made = true;
+        recorder->path = strdup(path);
+        if (!recorder->path)
+                return -ENOMEM;
+        r = queue_init(&recorder->queue, MAX(bytes, (size_t) QUEUE_BYTES_MIN));
+        if (r < 0)
+                return r;
+        recorder->wake_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+        if (recorder->wake_fd < 0)
+                return -errno;
+        r = symbolizer_new(&recorder->symbolizer, &symbolizer_options);
+        if (r < 0)
+                return r;
+        clock_pair_now(&recorder->start);
+        *ret = TAKE_PTR(recorder);
+        return 0;
+}
+
+static bool labels_are_valid(const char *const *labels) {
+        for (size_t i = 0; labels && labels[i]; i++) {
+                const char *equals = strchr(labels[i], '=');
+
+                if (!equals || equals == labels[i] || equals - labels[i] > STORE_COMM_MAX - 8)
+                        return false;
+        }
+        return true;
+}
+
+int ringside_recorder_new(RingsideRecorder **ret, const char *path, RingsideSession *session,
+                          const RingsideRecorderOptions *options, RingsideError *error) {
+        _cleanup_(ringside_recorder_freep) RingsideRecorder *recorder = NULL;
+        RingsideRecorderOptions o = {};
+        int r;
+
+        if (options)
+                memcpy(&o, options, MIN(options->size, sizeof(o)));
+        if (!labels_are_valid(o.labels))
+                return error_set(error, RINGSIDE_E_INVALID, NULL, "A label must be KEY=VALUE with a short KEY");
+
+        r = recorder_allocate(&recorder, path, &o);
+        if (r < 0)
+                return error_set(error, r, NULL, "Cannot set up the recorder: %s", strerror(-r));
+        r = store_new(&recorder->store, path, error);
+        if (r < 0)
+                return r;
+        r = writer_new(&recorder->writer, recorder->store, recorder->symbolizer, recorder->start.boottime);
+        if (r >= 0)
+                r = machine_describe(recorder->store, &recorder->start, session, &o);
+        if (r >= 0)
+                r = store_commit(recorder->store);
+        if (r >= 0)
+                r = start_thread(recorder);
+        if (r < 0) {
+                (void) unlink(path); /* created just above */
+                return error_set(error, r, NULL, "Cannot start recording to %s: %s", path, strerror(-r));
+        }
+        *ret = TAKE_PTR(recorder);
+        return 0;
+}
+
+RingsideRecorder *ringside_recorder_free(RingsideRecorder *recorder) {
+        if (!recorder)
+                return NULL;
+        stop_thread(recorder);
+        (void) writer_free(recorder->writer);
+        (void) store_free(recorder->store);
+        (void) symbolizer_free(recorder->symbolizer);
+        queue_done(&recorder->queue);
+        alive_done(&recorder->alive);
+        if (recorder->lock_made)
+                (void) pthread_mutex_destroy(&recorder->lock);
+        close_fd(recorder->wake_fd);
+        free(recorder->path);
+        free(recorder);
+        return NULL;
+}
+
+int ringside_recorder_push(const RingsideRecord *record, void *userdata) {
+        RingsideRecorder *recorder = userdata;
+        int r = atomic_load_explicit(&recorder->failed, memory_order_relaxed);
+
+        if (r < 0)
+                return r;
+
+        if (record->type == RINGSIDE_PROCESS) {
+                (void) pthread_mutex_lock(&recorder->lock);
+                r = alive_note(&recorder->alive, record);
+                (void) pthread_mutex_unlock(&recorder->lock);
+                if (r < 0)
+                        return r;
+        }
+
+        r = queue_push(&recorder->queue, record);
+        if (r == -ENOBUFS) {
+                if (record->type == RINGSIDE_SAMPLE)
+                        atomic_fetch_add_explicit(&recorder->dropped, 1, memory_order_relaxed);
+                return 0;
+        }
+        if (r < 0)
+                return r;
+        /* A new process may be gone before the interval is over, and its mappings with it. */
+        if (record->type == RINGSIDE_PROCESS || queue_get_bytes(&recorder->queue) > WAKE_BYTES)
+                wake(recorder);
+        return 0;
+}
+
+int ringside_recorder_put_statistics(RingsideRecorder *recorder, const RingsideStatistics *statistics) {
+        (void) pthread_mutex_lock(&recorder->lock);
+        recorder->session_statistics = *statistics;
+        (void) pthread_mutex_unlock(&recorder->lock);
+        return atomic_load(&recorder->failed);
+}
+
+unsigned ringside_recorder_get_n_alive(RingsideRecorder *recorder) {
+        unsigned n;
+
+        (void) pthread_mutex_lock(&recorder->lock);
+        n = alive_count(&recorder->alive, now_ns(CLOCK_MONOTONIC));
+        (void) pthread_mutex_unlock(&recorder->lock);
+        return n;
+}
+
+int ringside_recorder_get_statistics(RingsideRecorder *recorder, RingsideRecorderStatistics *ret) {
+        (void) pthread_mutex_lock(&recorder->lock);
+        *ret = recorder->statistics;
+        (void) pthread_mutex_unlock(&recorder->lock);
+        ret->dropped = atomic_load(&recorder->dropped);
+        return 0;
+}
+
+static int put_end(RingsideRecorder *recorder, int exit_status) {
+        char value[32];
+        int r;
+
+        r = write_statistics(recorder);
+        if (r < 0)
+                return r;
+        (void) snprintf(value, sizeof(value), "%d", exit_status);
+        r = store_put_meta(recorder->store, "exit_status", value);
+        if (r < 0)
+                return r;
+        (void) snprintf(value, sizeof(value), "%" PRIu64, now_ns(CLOCK_BOOTTIME) - recorder->start.boottime);
+        return store_put_meta(recorder->store, "finished", value);
+}
+
+int ringside_recorder_finish(RingsideRecorder *recorder, int exit_status, RingsideError *error) {
+        uint64_t give_up = now_ns(CLOCK_MONOTONIC) + FINISH_WAIT_NS;
+        int r;
+
+        stop_thread(recorder);
+        r = atomic_load(&recorder->failed);
+        if (r >= 0)
+                r = put_end(recorder, exit_status);
+        if (r >= 0)
+                do
+                        r = store_commit(recorder->store);
+                while (r == -EBUSY && now_ns(CLOCK_MONOTONIC) < give_up);
+        publish_statistics(recorder);
+        if (r == -EBUSY)
+                return error_set(error, r, "End the program that is reading it.",
+                                 "Cannot finish %s: somebody has been reading it for long", recorder->path);
+        if (r < 0)
+                return error_set(error, r, r == -ENOSPC ? "What was written before is there." : NULL,
+                                 "Cannot write %s: %s", recorder->path, strerror(-r));
+        return 0;
+}

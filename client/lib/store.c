@@ -1,0 +1,479 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+/*
+ * One prepared statement per table, one transaction a second, and tables in memory that intern what
+ * many samples share. Ids are dense: row n of a table has id n, also after a crash, since a
+ * transaction is there whole or not at all. The reader relies on it.
+ */
+
+#include "store.h"
+
+#include <string.h>
+
+#include "dbfile.h"
+#include "error.h"
+#include "schema.h"
+#include "table.h"
+
+/*
+ * Entries of one interning table before it is forgotten, to bound the memory of endless recordings.
+ * What comes again afterwards gets a new row with the same content, which readers merge.
+ */
+#define INTERN_MAX (4U << 20)
+
+typedef enum Statement {
+        PUT_META,
+        PUT_EVENT,
+        PUT_COUNTER,
+        ADD_PROCESS,
+        END_PROCESS,
+        ADD_THREAD,
+        RENAME_THREAD,
+        ADD_FILE,
+        ADD_MAPPING,
+        ADD_SYMBOL,
+        ADD_FRAME,
+        ADD_STACK,
+        ADD_SAMPLE,
+        BEGIN,
+        COMMIT,
+        STATEMENT_MAX
+} Statement;
+
+static const char *const statement_sql[STATEMENT_MAX] = {
+        [PUT_META] = "INSERT OR REPLACE INTO meta VALUES(?1,?2)",
+        [PUT_EVENT] = "INSERT OR REPLACE INTO event VALUES(?1,?2,?3,?4,?5)",
+        [PUT_COUNTER] = "INSERT OR REPLACE INTO counter VALUES(?1,?2)",
+        [ADD_PROCESS] = "INSERT INTO process VALUES(?1,?2,?3,?4,NULL,?5,?6)",
+        [END_PROCESS] = "UPDATE process SET end=?2 WHERE id=?1",
+        [ADD_THREAD] = "INSERT INTO thread VALUES(?1,?2,?3,?4)",
+        [RENAME_THREAD] = "UPDATE thread SET comm=?2 WHERE id=?1",
+        [ADD_FILE] = "INSERT INTO file VALUES(?1,?2,?3,?4,?5,?6)",
+        [ADD_MAPPING] = "INSERT INTO mapping VALUES(?1,?2,?3,?4,?5,?6,?7)",
+        [ADD_SYMBOL] = "INSERT INTO symbol VALUES(?1,?2)",
+        [ADD_FRAME] = "INSERT INTO frame VALUES(?1,?2,?3,?4,?5,?6)",
+        [ADD_STACK] = "INSERT INTO stack VALUES(?1,?2,?3)",
+        [ADD_SAMPLE] = "INSERT INTO sample VALUES(?1,?2,?3,?4,?5,?6,?7,?8)",
+        [BEGIN] = "BEGIN IMMEDIATE",
+        [COMMIT] = "COMMIT",
+};
+
+struct Store {
+        DbFile *file;
+        sqlite3 *db;
+        sqlite3_stmt *statements[STATEMENT_MAX];
+        int failed; /* -errno of the first failure */
+        int64_t n_processes, n_threads, n_files, n_mappings, n_symbols, n_frames, n_stacks;
+        Table symbols, frames, stacks;
+};
+
+static int store_fail(Store *store, int result) {
+        int e = dbfile_get_errno(store->file);
+
+        if (result == SQLITE_NOMEM || result == SQLITE_IOERR_NOMEM)
+                store->failed = -ENOMEM;
+        else if (e > 0)
+                store->failed = -e;
+        else
+                store->failed = (result & 0xff) == SQLITE_FULL ? -ENOSPC : -EIO;
+        return store->failed;
+}
+
+static int store_exec(Store *store, const char *sql) {
+        int r = sqlite3_exec(store->db, sql, NULL, NULL, NULL);
+
+        return r == SQLITE_OK ? 0 : store_fail(store, r);
+}
+
+/* Runs a statement whose parameters are bound. Bindings of text do not outlive this. */
+static int store_step(Store *store, Statement statement) {
+        sqlite3_stmt *s = store->statements[statement];
+        int r = sqlite3_step(s);
+
+        (void) sqlite3_reset(s);
+        return r == SQLITE_DONE ? 0 : store_fail(store, r);
+}
+
+static void bind_text(sqlite3_stmt *s, int i, const char *text, size_t max) {
+        (void) sqlite3_bind_text(s, i, text, strnlen(text, max), SQLITE_STATIC);
+}
+
+/* What may hold any byte is no text to SQLite. */
+static void bind_bytes(sqlite3_stmt *s, int i, const char *bytes, size_t len) {
+        (void) sqlite3_bind_blob(s, i, len > 0 ? bytes : "", len, SQLITE_STATIC);
+}
+
+static void bind_id(sqlite3_stmt *s, int i, int64_t id) {
+        if (id > 0)
+                (void) sqlite3_bind_int64(s, i, id);
+        else
+                (void) sqlite3_bind_null(s, i);
+}
+
+static int store_create(Store *store) {
+        char pragmas[512];
+        int r;
+
+        (void) snprintf(pragmas, sizeof(pragmas),
+                        "PRAGMA page_size=4096;"
+                        "PRAGMA journal_mode=TRUNCATE;" /* dbfile.c keeps it in memory, TRUNCATE keeps it open */
+                        "PRAGMA synchronous=OFF;"
+                        "PRAGMA cache_spill=OFF;" /* nothing reaches the file before the commit */
+                        "PRAGMA cache_size=-8192;"
+                        "PRAGMA temp_store=MEMORY;"
+                        "PRAGMA application_id=%d;"
+                        "PRAGMA user_version=%d;",
+                        SCHEMA_APPLICATION_ID, SCHEMA_VERSION);
+        r = store_exec(store, pragmas);
+        if (r < 0)
+                return r;
+        r = store_exec(store, "BEGIN IMMEDIATE");
+        if (r < 0)
+                return r;
+        for (size_t i = 0; i < ELEMENTSOF(schema_tables); i++) {
+                r = store_exec(store, schema_tables[i].sql);
+                if (r < 0)
+                        return r;
+        }
+        for (size_t i = 0; i < STATEMENT_MAX; i++) {
+                r = sqlite3_prepare_v3(store->db, statement_sql[i], -1, SQLITE_PREPARE_PERSISTENT,
+                                       &store->statements[i], NULL);
+                if (r != SQLITE_OK)
+                        return store_fail(store, r);
+        }
+        /* A reader holds its lock for a second at most; more is waited for by calling again. */
+        (void) sqlite3_busy_timeout(store->db, 100);
+        return store_commit(store);
+}
+
+DEFINE_CLEANUP(Store, store_free)
+
+int store_new(Store **ret, const char *path, RingsideError *error) {
+        _cleanup_(store_freep) Store *store = calloc(1, sizeof(Store));
+        int r;
+
+        if (!store)
+                return error_set(error, -ENOMEM, NULL, "Out of memory");
+        r = dbfile_create(&store->file, path, error);
+        if (r < 0)
+                return r;
+        r = dbfile_connect(store->file, &store->db);
+        r = r == SQLITE_OK ? store_create(store) : store_fail(store, r);
+        if (r < 0) {
+                dbfile_unlink(store->file);
+                return error_set(error, r, NULL, "Cannot write %s: %s", path, strerror(-r));
+        }
+        *ret = TAKE_PTR(store);
+        return 0;
+}
+
+Store *store_free(Store *store) {
+        if (!store)
+                return NULL;
+        if (store->statements[COMMIT] && !store->failed)
+                (void) store_commit(store);
+        for (size_t i = 0; i < STATEMENT_MAX; i++)
+                (void) sqlite3_finalize(store->statements[i]);
+        (void) sqlite3_close(store->db);
+        store->file = dbfile_free(store->file);
+        table_done(&store->symbols);
+        table_done(&store->frames);
+        table_done(&store->stacks);
+        free(store);
+        return NULL;
+}
+
+uint64_t store_get_size(const Store *store) {
+        return dbfile_get_size(store->file);
+}
+
+int store_commit(Store *store) {
+        int r;
+
+        if (store->failed)
+                return store->failed;
+
+        if (!sqlite3_get_autocommit(store->db)) {
+                r = sqlite3_step(store->statements[COMMIT]);
+                (void) sqlite3_reset(store->statements[COMMIT]);
+                if (r == SQLITE_BUSY)
+                        return -EBUSY;
+                if (r != SQLITE_DONE)
+                        return store_fail(store, r);
+        }
+        return store_step(store, BEGIN);
+}
+
+int store_put_meta(Store *store, const char *key, const char *value) {
+        sqlite3_stmt *s = store->statements[PUT_META];
+
+        if (store->failed)
+                return store->failed;
+        bind_text(s, 1, key, STORE_COMM_MAX);
+        bind_text(s, 2, value, STORE_META_MAX);
+        return store_step(store, PUT_META);
+}
+
+int store_put_event(Store *store, unsigned index, const RingsideEvent *event) {
+        sqlite3_stmt *s = store->statements[PUT_EVENT];
+
+        if (store->failed)
+                return store->failed;
+        (void) sqlite3_bind_int64(s, 1, index);
+        bind_text(s, 2, event->name, sizeof(event->name));
+        bind_text(s, 3, event->unit, sizeof(event->unit));
+        (void) sqlite3_bind_int64(s, 4, event->by_period);
+        (void) sqlite3_bind_int64(s, 5, (int64_t) event->value);
+        return store_step(store, PUT_EVENT);
+}
+
+static int store_put_counter(Store *store, const char *name, uint64_t value) {
+        sqlite3_stmt *s = store->statements[PUT_COUNTER];
+
+        if (store->failed)
+                return store->failed;
+        bind_text(s, 1, name, STORE_COMM_MAX);
+        (void) sqlite3_bind_int64(s, 2, (int64_t) value);
+        return store_step(store, PUT_COUNTER);
+}
+
+int store_put_statistics(Store *store, int64_t time, const RingsideStatistics *statistics, uint64_t dropped,
+                         uint64_t truncated) {
+        const struct {
+                const char *name;
+                uint64_t value;
+        } counters[] = {
+                { "time", (uint64_t) time },
+                { "taken", statistics->taken },
+                { "emitted", statistics->emitted },
+                { "lost", statistics->lost },
+                { "stacks", statistics->stacks },
+                { "stacks_lost", statistics->stacks_lost },
+                { "processes", statistics->processes },
+                { "processes_lost", statistics->processes_lost },
+                { "unknown", statistics->unknown },
+                { "malformed", statistics->malformed },
+                { "ring_peak", statistics->ring_peak },
+                { "ring_size", statistics->ring_size },
+                { "expected", statistics->expected },
+                { "dropped", dropped },
+                { "truncated", truncated },
+        };
+        int r = store->failed;
+
+        for (size_t i = 0; i < ELEMENTSOF(counters) && r >= 0; i++)
+                r = store_put_counter(store, counters[i].name, counters[i].value);
+        for (unsigned i = 0; i < RINGSIDE_WALK_END_MAX && r >= 0; i++) {
+                char name[STORE_COMM_MAX];
+
+                (void) snprintf(name, sizeof(name), "walk_end.%u", i);
+                r = store_put_counter(store, name, statistics->walk_end[i]);
+        }
+        return r;
+}
+
+int store_add_process(Store *store, uint32_t pid, int64_t parent_id, int64_t start, const char *comm,
+                      const char *cmdline, size_t cmdline_len, int64_t *ret_id) {
+        sqlite3_stmt *s = store->statements[ADD_PROCESS];
+        int r;
+
+        if (store->failed)
+                return store->failed;
+        (void) sqlite3_bind_int64(s, 1, store->n_processes + 1);
+        (void) sqlite3_bind_int64(s, 2, pid);
+        bind_id(s, 3, parent_id);
+        (void) sqlite3_bind_int64(s, 4, start);
+        bind_bytes(s, 5, comm, strnlen(comm, STORE_COMM_MAX));
+        bind_bytes(s, 6, cmdline, MIN(cmdline_len, (size_t) STORE_CMDLINE_MAX));
+        r = store_step(store, ADD_PROCESS);
+        if (r < 0)
+                return r;
+        *ret_id = ++store->n_processes;
+        return 0;
+}
+
+int store_end_process(Store *store, int64_t process_id, int64_t time) {
+        sqlite3_stmt *s = store->statements[END_PROCESS];
+
+        if (store->failed)
+                return store->failed;
+        (void) sqlite3_bind_int64(s, 1, process_id);
+        (void) sqlite3_bind_int64(s, 2, time);
+        return store_step(store, END_PROCESS);
+}
+
+int store_add_thread(Store *store, int64_t process_id, uint32_t tid, const char *comm, int64_t *ret_id) {
+        sqlite3_stmt *s = store->statements[ADD_THREAD];
+        int r;
+
+        if (store->failed)
+                return store->failed;
+        (void) sqlite3_bind_int64(s, 1, store->n_threads + 1);
+        (void) sqlite3_bind_int64(s, 2, process_id);
+        (void) sqlite3_bind_int64(s, 3, tid);
+        bind_bytes(s, 4, comm, strnlen(comm, STORE_COMM_MAX));
+        r = store_step(store, ADD_THREAD);
+        if (r < 0)
+                return r;
+        *ret_id = ++store->n_threads;
+        return 0;
+}
+
+int store_rename_thread(Store *store, int64_t thread_id, const char *comm) {
+        sqlite3_stmt *s = store->statements[RENAME_THREAD];
+
+        if (store->failed)
+                return store->failed;
+        (void) sqlite3_bind_int64(s, 1, thread_id);
+        bind_bytes(s, 2, comm, strnlen(comm, STORE_COMM_MAX));
+        return store_step(store, RENAME_THREAD);
+}
+
+int store_add_file(Store *store, const char *path, uint64_t device, uint64_t inode, uint64_t size,
+                   const void *build_id, size_t build_id_len, int64_t *ret_id) {
+        sqlite3_stmt *s = store->statements[ADD_FILE];
+        int r;
+
+        if (store->failed)
+                return store->failed;
+        (void) sqlite3_bind_int64(s, 1, store->n_files + 1);
+        bind_bytes(s, 2, path, strnlen(path, STORE_PATH_MAX));
+        (void) sqlite3_bind_int64(s, 3, (int64_t) device);
+        (void) sqlite3_bind_int64(s, 4, (int64_t) inode);
+        (void) sqlite3_bind_int64(s, 5, (int64_t) size);
+        if (build_id_len > 0)
+                (void) sqlite3_bind_blob(s, 6, build_id, build_id_len, SQLITE_STATIC);
+        else
+                (void) sqlite3_bind_null(s, 6);
+        r = store_step(store, ADD_FILE);
+        if (r < 0)
+                return r;
+        *ret_id = ++store->n_files;
+        return 0;
+}
+
+int store_add_mapping(Store *store, int64_t process_id, uint64_t start, uint64_t end, uint64_t offset,
+                      int64_t file_id, int64_t time) {
+        sqlite3_stmt *s = store->statements[ADD_MAPPING];
+        int r;
+
+        if (store->failed)
+                return store->failed;
+        (void) sqlite3_bind_int64(s, 1, store->n_mappings + 1);
+        (void) sqlite3_bind_int64(s, 2, process_id);
+        (void) sqlite3_bind_int64(s, 3, (int64_t) start);
+        (void) sqlite3_bind_int64(s, 4, (int64_t) end);
+        (void) sqlite3_bind_int64(s, 5, (int64_t) offset);
+        (void) sqlite3_bind_int64(s, 6, file_id);
+        (void) sqlite3_bind_int64(s, 7, time);
+        r = store_step(store, ADD_MAPPING);
+        if (r < 0)
+                return r;
+        store->n_mappings++;
+        return 0;
+}
+
+/* Remembers the row that was just added, or gives up remembering where there is no memory for it. */
+static int intern(Table *table, TableKey key, int64_t id) {
+        if (table->n >= INTERN_MAX)
+                table_clear(table);
+        return table_put(table, key, (uint64_t) id);
+}
+
+static int store_add_symbol(Store *store, const char *name, int64_t *ret_id) {
+        sqlite3_stmt *s = store->statements[ADD_SYMBOL];
+        size_t len = strnlen(name, STORE_NAME_MAX);
+        TableKey key;
+        int r;
+
+        r = table_string_key(&store->symbols, name, len, &key);
+        if (r < 0)
+                return r;
+        *ret_id = (int64_t) table_get(&store->symbols, key);
+        if (*ret_id > 0)
+                return 0;
+
+        (void) sqlite3_bind_int64(s, 1, store->n_symbols + 1);
+        bind_bytes(s, 2, name, len);
+        r = store_step(store, ADD_SYMBOL);
+        if (r < 0)
+                return r;
+        *ret_id = ++store->n_symbols;
+        return intern(&store->symbols, key, *ret_id);
+}
+
+int store_add_frame(Store *store, int64_t file_id, uint64_t address, const char *raw_name, uint64_t name_offset,
+                    bool kernel, int64_t *ret_id) {
+        sqlite3_stmt *s = store->statements[ADD_FRAME];
+        int64_t symbol_id = 0, id;
+        TableKey key;
+        int r;
+
+        if (store->failed)
+                return store->failed;
+        if (raw_name) {
+                r = store_add_symbol(store, raw_name, &symbol_id);
+                if (r < 0)
+                        return r;
+        }
+        key = (TableKey){ (uint64_t) file_id << 1 | kernel, address, symbol_id };
+        id = (int64_t) table_get(&store->frames, key);
+        if (id == 0) {
+                (void) sqlite3_bind_int64(s, 1, store->n_frames + 1);
+                bind_id(s, 2, file_id);
+                (void) sqlite3_bind_int64(s, 3, (int64_t) address);
+                bind_id(s, 4, symbol_id);
+                (void) sqlite3_bind_int64(s, 5, (int64_t) name_offset);
+                (void) sqlite3_bind_int64(s, 6, kernel);
+                r = store_step(store, ADD_FRAME);
+                if (r < 0)
+                        return r;
+                id = ++store->n_frames;
+                r = intern(&store->frames, key, id);
+                if (r < 0)
+                        return r;
+        }
+        *ret_id = id;
+        return 0;
+}
+
+int store_add_stack(Store *store, int64_t parent_id, int64_t frame_id, int64_t *ret_id) {
+        sqlite3_stmt *s = store->statements[ADD_STACK];
+        TableKey key = { parent_id, frame_id, 0 };
+        int64_t id;
+        int r;
+
+        if (store->failed)
+                return store->failed;
+        id = (int64_t) table_get(&store->stacks, key);
+        if (id == 0) {
+                (void) sqlite3_bind_int64(s, 1, store->n_stacks + 1);
+                bind_id(s, 2, parent_id);
+                (void) sqlite3_bind_int64(s, 3, frame_id);
+                r = store_step(store, ADD_STACK);
+                if (r < 0)
+                        return r;
+                id = ++store->n_stacks;
+                r = intern(&store->stacks, key, id);
+                if (r < 0)
+                        return r;
+        }
+        *ret_id = id;
+        return 0;
+}
+
+int store_add_sample(Store *store, int64_t time, int64_t thread_id, unsigned event, unsigned cpu, bool kernel_mode,
+                     enum RingsideWalkEnd walk_end, int64_t stack_id, uint64_t weight) {
+        sqlite3_stmt *s = store->statements[ADD_SAMPLE];
+
+        if (store->failed)
+                return store->failed;
+        (void) sqlite3_bind_int64(s, 1, time);
+        (void) sqlite3_bind_int64(s, 2, thread_id);
+        (void) sqlite3_bind_int64(s, 3, event);
+        (void) sqlite3_bind_int64(s, 4, cpu);
+        (void) sqlite3_bind_int64(s, 5, kernel_mode);
+        (void) sqlite3_bind_int64(s, 6, walk_end);
+        bind_id(s, 7, stack_id);
+        bind_id(s, 8, weight <= INT64_MAX ? (int64_t) weight : INT64_MAX);
+        return store_step(store, ADD_SAMPLE);
+}

@@ -1,0 +1,365 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+/*
+ * Stacks arrive as addresses, leaf apart from its callers, and leave as nodes of a tree of frames. In
+ * between they are cut where they begin (start-function.h), or hung below [truncated] where they do
+ * not show their beginning, so that the half of a stack is never taken for a whole one.
+ */
+
+#include "writer.h"
+
+#include <string.h>
+
+#include "processes.h"
+#include "raw-stacks.h"
+#include "start-function.h"
+#include "table.h"
+#include "util.h"
+
+#define RAW_STACKS_BYTES (128U << 20)
+/* Resolved stacks that are remembered; then all are forgotten, and found again in the store's own tables. */
+#define RESOLVED_MAX (1U << 20)
+#define MAPPED_MAX (1U << 20)
+/* A stack as in a record, and its leaf. */
+#define FRAMES_MAX (255 + 1)
+
+struct Writer {
+        Store *store;
+        Processes processes;
+        RawStacks raw_stacks;
+        Table resolved; /* version of the process and walk end, raw stack, leaf -> outcome_pack() */
+        Table mapped;   /* process, start, end and file: what is in the store already */
+        int64_t kernel_file_id;
+        int64_t truncated_frame_id;
+        WriterStatistics statistics;
+};
+
+/* One frame on its way into the store. */
+typedef struct Frame {
+        int64_t file_id; /* 0: not resolved yet */
+        uint64_t address;
+        Resolved resolved;
+        bool kernel;
+        bool interrupted;
+} Frame;
+
+/* Innermost first. */
+typedef struct Chain {
+        Frame frames[FRAMES_MAX];
+        size_t n;
+        size_t n_kernel;
+        bool truncated;
+        bool settled; /* resolving it again would give the same */
+} Chain;
+
+static uint64_t outcome_pack(int64_t stack_id, bool truncated) {
+        return (uint64_t) stack_id << 2 | truncated << 1 | 1;
+}
+
+DEFINE_CLEANUP(Writer, writer_free)
+
+int writer_new(Writer **ret, Store *store, Symbolizer *symbolizer, uint64_t start) {
+        _cleanup_(writer_freep) Writer *writer = calloc(1, sizeof(Writer));
+
+        if (!writer)
+                return -ENOMEM;
+        writer->store = store;
+        processes_init(&writer->processes, store, symbolizer, start);
+        raw_stacks_init(&writer->raw_stacks, RAW_STACKS_BYTES);
+        *ret = TAKE_PTR(writer);
+        return 0;
+}
+
+Writer *writer_free(Writer *writer) {
+        if (!writer)
+                return NULL;
+        processes_done(&writer->processes);
+        raw_stacks_done(&writer->raw_stacks);
+        table_done(&writer->resolved);
+        table_done(&writer->mapped);
+        free(writer);
+        return NULL;
+}
+
+/* ---- files and mappings ---- */
+
+static int get_file_id(Writer *writer, MappedFile *file, int64_t *ret) {
+        int64_t id = (int64_t) (uintptr_t) file->userdata;
+        int r;
+
+        if (id == 0) {
+                r = store_add_file(writer->store, file->path, (uint64_t) file->dev_major << 32 | file->dev_minor,
+                                   file->inode, file->size, file->build_id, file->build_id_len, &id);
+                if (r < 0)
+                        return r;
+                file->userdata = (void *) (uintptr_t) id;
+        }
+        *ret = id;
+        return 0;
+}
+
+/* Only for processes that have samples: most children of a shell script never do. */
+static int write_mappings(Writer *writer, Process *process, int64_t time) {
+        uint64_t generation = address_space_get_generation(process->space);
+        size_t n;
+        int r;
+
+        if (process->mappings_written && process->written_generation == generation)
+                return 0;
+
+        n = address_space_get_n_mappings(process->space);
+        for (size_t i = 0; i < n; i++) {
+                uint64_t start, end, offset;
+                MappedFile *file;
+                int64_t file_id;
+                TableKey key;
+
+                address_space_get_mapping(process->space, i, &start, &end, &offset, &file);
+                r = get_file_id(writer, file, &file_id);
+                if (r < 0)
+                        return r;
+                /* Addresses are multiples of a page, and file ids far below 2^52. */
+                key = (TableKey){ process->id, start | (file_id & 0xfff), end ^ ((uint64_t) file_id >> 12) };
+                if (table_get(&writer->mapped, key))
+                        continue;
+                r = store_add_mapping(writer->store, process->id, start, end, offset, file_id, time);
+                if (r < 0)
+                        return r;
+                if (writer->mapped.n >= MAPPED_MAX)
+                        table_clear(&writer->mapped);
+                r = table_put(&writer->mapped, key, 1);
+                if (r < 0)
+                        return r;
+        }
+        process->mappings_written = true;
+        process->written_generation = generation;
+        return 0;
+}
+
+/* ---- stacks ---- */
+
+static void chain_add(Chain *chain, uint64_t address, bool interrupted) {
+        if (chain->n < FRAMES_MAX)
+                chain->frames[chain->n++] = (Frame){
+                        .address = address,
+                        .kernel = RINGSIDE_FRAME_IS_KERNEL(address),
+                        .interrupted = interrupted,
+                };
+}
+
+static void chain_collect(Chain *chain, const RingsideRecord *record, const RawStack *raw) {
+        if (record->sample.leaf != 0)
+                chain_add(chain, record->sample.leaf, /* interrupted= */ true);
+        for (size_t i = 0; raw && i < raw->n_frames; i++)
+                /* Below the kernel part stands the instruction that entered it. */
+                chain_add(chain, raw->frames[i], record->sample.kernel_mode && i == raw->n_kernel);
+        while (chain->n_kernel < chain->n && chain->frames[chain->n_kernel].kernel)
+                chain->n_kernel++;
+}
+
+static bool chain_is_mapped(const Chain *chain, const AddressSpace *space) {
+        for (size_t i = chain->n_kernel; i < chain->n; i++)
+                if (!chain->frames[i].kernel && !address_space_contains(space, chain->frames[i].address))
+                        return false;
+        return true;
+}
+
+/* Reads the mappings if the chain suggests that they are not what they were. */
+static int chain_settle(Writer *writer, Process *process, Chain *chain) {
+        int r;
+
+        if (chain_is_mapped(chain, process->space)) {
+                chain->settled = true;
+                return process_refresh(&writer->processes, process, REFRESH_ROUTINE);
+        }
+        /* While the last reading is too recent, the next sample asks again. */
+        r = process_refresh(&writer->processes, process, REFRESH_MISSING);
+        chain->settled = r > 0 || process->gone;
+        return r;
+}
+
+static int chain_resolve(Chain *chain, AddressSpace *space) {
+        int r;
+
+        for (size_t i = chain->n_kernel; i < chain->n; i++) {
+                Frame *f = &chain->frames[i];
+
+                if (f->kernel)
+                        continue;
+                r = address_space_resolve(space, f->address, /* return_address= */ !f->interrupted, &f->resolved);
+                if (r < 0)
+                        return r;
+        }
+        return 0;
+}
+
+/*
+ * Ends the chain at the function that nobody called; what the walk found beyond it was no frame. Start
+ * functions that follow each other (main's caller and its callers) all belong to it.
+ */
+static bool chain_cut(Chain *chain, AddressSpace *space) {
+        for (size_t i = chain->n_kernel; i < chain->n; i++) {
+                Frame *f = &chain->frames[i];
+
+                if (f->kernel || !start_function_is(space, f->address, &f->resolved, f->interrupted))
+                        continue;
+                while (i + 1 < chain->n && !chain->frames[i + 1].kernel &&
+                       start_function_is(space, chain->frames[i + 1].address, &chain->frames[i + 1].resolved, false))
+                        i++;
+                chain->n = i + 1;
+                return true;
+        }
+        return false;
+}
+
+static int kernel_frame(Writer *writer, const Frame *f, int64_t *ret) {
+        int r;
+
+        if (writer->kernel_file_id == 0) {
+                r = store_add_file(writer->store, "[kernel]", 0, 0, 0, NULL, 0, &writer->kernel_file_id);
+                if (r < 0)
+                        return r;
+        }
+        if (f->address == RINGSIDE_FRAME_KERNEL)
+                return store_add_frame(writer->store, writer->kernel_file_id, 0, "[kernel]", 0, true, ret);
+        /* Module and offset, as they came. */
+        return store_add_frame(writer->store, writer->kernel_file_id, f->address << 1 >> 1, NULL, 0, true, ret);
+}
+
+static int user_frame(Writer *writer, const Frame *f, int64_t *ret) {
+        int64_t file_id;
+        int r;
+
+        r = get_file_id(writer, f->resolved.file, &file_id);
+        if (r < 0)
+                return r;
+        return store_add_frame(writer->store, file_id, f->resolved.address, f->resolved.name, f->resolved.name_offset,
+                               false, ret);
+}
+
+static int chain_store(Writer *writer, const Chain *chain, int64_t *ret) {
+        int64_t stack_id = 0, frame_id;
+        int r;
+
+        if (chain->truncated) {
+                if (writer->truncated_frame_id == 0) {
+                        r = store_add_frame(writer->store, 0, 0, "[truncated]", 0, false, &writer->truncated_frame_id);
+                        if (r < 0)
+                                return r;
+                }
+                r = store_add_stack(writer->store, 0, writer->truncated_frame_id, &stack_id);
+                if (r < 0)
+                        return r;
+        }
+        for (size_t i = chain->n; i-- > 0;) {
+                const Frame *f = &chain->frames[i];
+
+                r = f->kernel ? kernel_frame(writer, f, &frame_id) : user_frame(writer, f, &frame_id);
+                if (r < 0)
+                        return r;
+                r = store_add_stack(writer->store, stack_id, frame_id, &stack_id);
+                if (r < 0)
+                        return r;
+        }
+        *ret = stack_id;
+        return 0;
+}
+
+static bool walk_is_whole(enum RingsideWalkEnd end) {
+        return end == RINGSIDE_WALK_NONE || end == RINGSIDE_WALK_COMPLETE;
+}
+
+static int resolve(Writer *writer, Process *process, const RingsideRecord *record, TableKey key, uint64_t *ret) {
+        const RawStack *raw = record->sample.stack != 0 ? raw_stacks_get(&writer->raw_stacks, record->sample.stack) : NULL;
+        bool missing = record->sample.stack != 0 && !raw;
+        Chain chain;
+        int64_t stack_id;
+        int r;
+
+        chain.n = chain.n_kernel = 0;
+        chain.truncated = chain.settled = false;
+
+        if (missing)
+                writer->statistics.unresolved++;
+        chain_collect(&chain, record, raw);
+        r = chain_settle(writer, process, &chain);
+        if (r < 0)
+                return r;
+        r = write_mappings(writer, process, (int64_t) (record->time - writer->processes.start));
+        if (r < 0)
+                return r;
+        r = chain_resolve(&chain, process->space);
+        if (r < 0)
+                return r;
+        chain.truncated = missing || (!walk_is_whole(record->sample.walk_end) && !chain_cut(&chain, process->space));
+        r = chain_store(writer, &chain, &stack_id);
+        if (r < 0)
+                return r;
+
+        *ret = outcome_pack(stack_id, chain.truncated);
+        if (missing || !chain.settled)
+                return 0;
+        key.a = process->version << 8 | (key.a & 0xff); /* which reading the mappings may have changed */
+        if (writer->resolved.n >= RESOLVED_MAX)
+                table_clear(&writer->resolved);
+        return table_put(&writer->resolved, key, *ret);
+}
+
+static int handle_sample(Writer *writer, const RingsideRecord *record) {
+        uint64_t outcome;
+        Thread *thread;
+        TableKey key;
+        int r;
+
+        r = processes_get_thread(&writer->processes, record->pid, record->tid, &thread);
+        if (r < 0)
+                return r;
+
+        key = (TableKey){
+                .a = thread->process->version << 8 | (unsigned) record->sample.walk_end << 1 | record->sample.kernel_mode,
+                .b = record->sample.stack,
+                .c = record->sample.leaf,
+        };
+        outcome = table_get(&writer->resolved, key);
+        if (outcome == 0) {
+                r = resolve(writer, thread->process, record, key, &outcome);
+                if (r < 0)
+                        return r;
+        }
+
+        r = store_add_sample(writer->store, (int64_t) (record->time - writer->processes.start), thread->id,
+                             record->sample.event, record->cpu, record->sample.kernel_mode, record->sample.walk_end,
+                             (int64_t) (outcome >> 2), record->sample.weight);
+        if (r < 0)
+                return r;
+        writer->statistics.samples++;
+        if (outcome & 2)
+                writer->statistics.truncated++;
+        return 0;
+}
+
+static int handle_stack(Writer *writer, const RingsideRecord *record) {
+        uint32_t n = MIN(record->stack.n_frames, 255U);
+        int r;
+
+        r = raw_stacks_put(&writer->raw_stacks, record->stack.id, record->stack.frames,
+                           MIN(record->stack.n_kernel, n), n);
+        writer->statistics.stacks = writer->raw_stacks.n_distinct;
+        return r;
+}
+
+int writer_handle(Writer *writer, const RingsideRecord *record) {
+        switch (record->type) {
+        case RINGSIDE_SAMPLE:
+                return handle_sample(writer, record);
+        case RINGSIDE_STACK:
+                return handle_stack(writer, record);
+        case RINGSIDE_PROCESS:
+                return processes_handle(&writer->processes, record);
+        }
+        return 0;
+}
+
+void writer_get_statistics(const Writer *writer, WriterStatistics *ret) {
+        *ret = writer->statistics;
+        ret->processes = writer->processes.n;
+}

@@ -1,0 +1,31 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+#pragma once
+
+/*
+ * What the recorder's thread does with each record: finds out whose it is, resolves its stack to files
+ * and names the first time it is seen, and adds a row to the store. A sample of a stack that was seen
+ * before costs one look-up and one row.
+ */
+
+#include <stdint.h>
+
+#include "ringside.h"
+#include "store.h"
+#include "symbolizer.h"
+
+typedef struct Writer Writer;
+
+typedef struct WriterStatistics {
+        uint64_t samples;    /* written */
+        uint64_t unresolved; /* samples whose stack never came */
+        uint64_t stacks;     /* records of distinct stacks */
+        uint64_t truncated;  /* samples whose user stack did not reach its start */
+        uint64_t processes;
+} WriterStatistics;
+
+/* Borrows both. start: ns CLOCK_BOOTTIME, what the store's times count from. */
+int writer_new(Writer **ret, Store *store, Symbolizer *symbolizer, uint64_t start);
+Writer *writer_free(Writer *writer);
+/* 0 or -errno, after which the recording cannot go on. */
+int writer_handle(Writer *writer, const RingsideRecord *record);
+void writer_get_statistics(const Writer *writer, WriterStatistics *ret);
