@@ -167,8 +167,9 @@ def test_policy(page):
     page.check_quiet()
     page.browser.run("""
         const script = document.createElement('script');
-        try { script.textContent = 'window.injected = 1'; document.body.append(script); } catch { }
-        try { document.body.insertAdjacentHTML('beforeend', '<img src=x onerror="window.injected = 2">'); } catch { }
+        window.thrown = 0;
+        try { script.textContent = 'window.injected = 1'; document.body.append(script); } catch { thrown++; }
+        try { document.body.insertAdjacentHTML('beforeend', '<img src=x onerror="window.injected = 2">'); } catch { thrown++; }
         try { const e = document.createElement('p'); document.body.append(e); e.setAttribute('onclick', 'window.injected = 3'); e.click(); } catch { }
         const image = new Image();
         window.loads = new Promise(done => { image.onload = () => done('loaded'); image.onerror = () => done('refused'); });
@@ -176,6 +177,7 @@ def test_policy(page):
     page.browser.settle()
     check_equal(page.browser.run("return typeof window.injected"), "undefined", "window.injected")
     check_equal(page.browser.run("return window.loads"), "refused", "an image")
+    check_equal(page.browser.run("return window.thrown"), 2, "strings refused as markup and script")
     check(any("Content Security Policy" in entry["message"] for entry in page.browser.log()), "the policy refused nothing")
 
 
