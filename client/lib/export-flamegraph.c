@@ -171,6 +171,13 @@ static void put_frames(const FlamegraphFrames *frames, const uint32_t *ids, FILE
         }
 }
 
+/* In the ring, and once the recording is complete also what the recorder's full queue dropped. */
+static uint64_t count_lost(const RingsideRecordingInfo *info) {
+        const RingsideStatistics *s = &info->statistics;
+
+        return s->lost + (info->finished && s->emitted > info->samples ? s->emitted - info->samples : 0);
+}
+
 static json_object *new_info(const RingsideRecordingInfo *info, const FlamegraphFrames *frames, uint64_t truncated) {
         _cleanup_(json_object_putp) json_object *object = json_object_new_object();
         const RingsideEvent *event = info->n_events > 0 ? &info->events[0] : &(const RingsideEvent){0};
@@ -189,7 +196,9 @@ static json_object *new_info(const RingsideRecordingInfo *info, const Flamegraph
             !set(object, "finished", json_object_new_boolean(info->finished)) ||
             !set(object, "recorded", json_object_new_uint64(info->samples)) ||
             !set(object, "taken", json_object_new_uint64(statistics->taken)) ||
-            !set(object, "lost", json_object_new_uint64(statistics->lost)) ||
+            !set(object, "lost", json_object_new_uint64(count_lost(info))) ||
+            !set(object, "emitted", json_object_new_uint64(statistics->emitted)) ||
+            !set(object, "badFramePointers", json_object_new_uint64(statistics->walk_end[RINGSIDE_WALK_BAD_FP])) ||
             !set(object, "truncated", json_object_new_uint64(truncated)) ||
             !set(object, "leftOut", json_object_new_uint64(frames->n_frames - frames->n_kept)) ||
             !set(object, "leftOutMax", json_object_new_uint64(frames->largest_left_out)))

@@ -145,7 +145,7 @@ static int make(const char *what, const char *path) {
                 .finished = true,
                 .start_realtime = 1750000000000000000,
                 .duration = 10500000000,
-                .statistics = {.taken = 1010, .emitted = 1000, .lost = 10},
+                .statistics = {.taken = 1010, .lost = 10, .walk_end[RINGSIDE_WALK_BAD_FP] = 400},
                 .command = "./demo --size 10 '</script><script>window.pwned=1</script>'",
                 .hostname = "host<b>",
                 .kernel = "6.1.0 x86_64",
@@ -168,6 +168,7 @@ static int make(const char *what, const char *path) {
                 return -EINVAL;
         sum_up(root);
         info.samples = root->node.total_samples;
+        info.statistics.emitted = info.samples;
 
         out = fopen(path, "we");
         if (!out)

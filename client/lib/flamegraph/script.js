@@ -586,7 +586,7 @@ function eventText() {
 
 function showFacts() {
     const samples = tree.n ? tree.samples[0] : 0;
-    const command = info.command || 'All my processes';
+    const command = info.command || 'All processes of mine, or by PID';
     document.title = `${command.slice(0, 80)} – flame graph`;
     byId('command').textContent = command;
     fact('Host', info.kernel ? `${info.host} (${info.kernel})` : info.host);
@@ -603,9 +603,9 @@ function showNotes() {
     if (info.leftOut > 0)
         notes.push(`${plural(info.leftOut, 'frame')} of at most ${share(info.leftOutMax, total)} each ` +
             `${info.leftOut === 1 ? 'is' : 'are'} left out to keep this page small.`);
-    if (tree.n && info.truncated > tree.samples[0] / 10)
-        notes.push('Truncated stacks did not reach their start, so callers are missing: such programs or libraries ' +
-            'are mostly built without frame pointers (-fno-omit-frame-pointer).');
+    if (info.badFramePointers > 0.3 * info.emitted)
+        notes.push('Many stacks are cut short because programs or libraries were built without frame pointers; ' +
+            'building them with -fno-omit-frame-pointer helps.');
     byId('notes').textContent = notes.join(' ');
     byId('maker').textContent = `Made by Ringside ${info.version}.`;
 }
