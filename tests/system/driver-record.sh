@@ -1,0 +1,46 @@
+#!/bin/bash
+# SPDX-License-Identifier: LGPL-2.1-or-later
+# The main job on Debian's kernel with Debian's settings (perf_event_paranoid 3): alice, who has no right at
+# all, records a program in her desktop session and sees where its time goes; without a session she is refused
+# until a rule speaks for her.
+set -u
+failed=0
+fail() {
+        echo "record: $*"
+        failed=1
+}
+./driver-machine.sh || exit 1
+
+main_job='cd && ringside record -F 99 -o shares.ringside -- /test/workload-shares 3 && ringside report shares.ringside'
+
+# Prints what it got if it is not the profile of workload-shares.
+check_profile() { # check_profile WHO STATUS OUTPUT
+        local name
+        [ "$2" = 0 ] || { fail "$1: exit status $2"; echo "$3"; return; }
+        for name in takes_seventy takes_twenty takes_ten; do
+                grep -q "\<$name\>" <<<"$3" || { fail "$1: no $name in the report"; echo "$3"; return; }
+        done
+}
+
+out=$(./as-session alice sh -c "$main_job")
+check_profile "alice's session" $? "$out"
+echo "$out"
+
+out=$(runuser -u alice -- sh -c "$main_job" 2>&1 </dev/null)
+status=$?
+[ $status = 125 ] || fail "alice without a session: exit status $status, not 125"
+grep -q org.ringside.helper1.profile-own <<<"$out" || { fail "the refusal does not name the action"; echo "$out"; }
+
+cat >/etc/polkit-1/rules.d/10-alice.rules <<'END'
+polkit.addRule(function (action, subject) {
+        if (action.id == "org.ringside.helper1.profile-own" && subject.user == "alice")
+                return polkit.Result.YES;
+});
+END
+systemctl restart polkit
+out=$(runuser -u alice -- sh -c "$main_job" 2>&1 </dev/null)
+check_profile "alice with a rule" $? "$out"
+
+out=$(runuser -u bob -- sh -c "$main_job" 2>&1 </dev/null)
+[ $? = 125 ] || { fail "bob is served by alice's rule"; echo "$out"; }
+exit $failed
