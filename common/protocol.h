@@ -54,7 +54,7 @@ enum rs_message_type {
         RS_END = 13, /* unasked: the session is over, error says why */
 };
 
-/* Every refusal there is; rs_error_name() has a word for each, docs/dbus.md describes them. */
+/* Every refusal there is on the socket; those of the bus are in docs/dbus.md. */
 enum rs_error {
         RS_OK = 0,
         RS_ERROR_INTERNAL = 1,      /* a fault of the helper; its journal has more */
@@ -76,7 +76,7 @@ enum rs_error {
         RS_ERROR_HELPER_GONE = 17,  /* END: the helper ends */
         RS_ERROR_REVOKED = 18,      /* END: the grant was withdrawn */
         RS_ERROR_PROTOCOL = 19,     /* END: the client broke the protocol */
-        RS_ERROR_BUDGET = 20,       /* END: a directly started helper was asked for more than any session may have */
+        RS_ERROR_NO_USER = 20,      /* END: there is no system user for a directly started helper to become */
         RS_ERROR_MAX
 };
 

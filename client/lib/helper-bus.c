@@ -1,0 +1,172 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+
+#include <fcntl.h>
+#include <string.h>
+#include <systemd/sd-bus.h>
+
+#include "error.h"
+#include "event-type.h"
+#include "helper.h"
+#include "util.h"
+
+#define NAME "org.ringside.Helper1"
+#define PATH "/org/ringside/Helper1"
+/* More than any helper lists; the bus bounds the message, this bounds the array. */
+#define EVENTS_MAX 256
+
+/* Names of org.ringside.Helper1.Error and of the bus itself, and what they mean to a caller. */
+static const struct {
+        const char *name;
+        int code;
+        const char *text; /* NULL: the error's own */
+        const char *hint;
+} bus_errors[] = {
+        {NAME ".Error.Denied", RINGSIDE_E_DENIED, NULL,
+         "An administrator can grant it: see POLKIT in ringside-helper(8). On a terminal, without --no-ask, you are asked."},
+        {NAME ".Error.NoPolkit", RINGSIDE_E_DENIED, NULL, "'ringside doctor' looks at polkit."},
+        {NAME ".Error.Budget", RINGSIDE_E_BUDGET, NULL,
+         "Ask for less (-F, --ring-size), or end another session; 'ringside doctor' shows the budgets."},
+        {NAME ".Error.Pending", RINGSIDE_E_BUDGET, NULL, "Answer or cancel that one, then try again."},
+        {NAME ".Error.NoEvent", RINGSIDE_E_NO_EVENT, NULL, "'ringside events' lists what works here."},
+        {NAME ".Error.Failed", RINGSIDE_E_PROTOCOL, NULL, "The journal of ringside-helper.service has more."},
+        {SD_BUS_ERROR_INVALID_ARGS, RINGSIDE_E_INVALID, NULL, NULL},
+        {SD_BUS_ERROR_SERVICE_UNKNOWN, RINGSIDE_E_NO_HELPER, "the system bus does not know " NAME,
+         "Install ringside for the system; 'ringside doctor' looks at the installation."},
+        {SD_BUS_ERROR_NAME_HAS_NO_OWNER, RINGSIDE_E_NO_HELPER, "the system bus does not know " NAME,
+         "Install ringside for the system; 'ringside doctor' looks at the installation."},
+        {SD_BUS_ERROR_ACCESS_DENIED, RINGSIDE_E_DENIED, "the bus does not let you speak to " NAME,
+         "Its policy (dbus-1/system.d/org.ringside.Helper1.conf) is missing or changed."},
+        {SD_BUS_ERROR_NO_REPLY, RINGSIDE_E_NO_HELPER, "the helper went away while it was asked",
+         "The journal of ringside-helper.service has more."},
+};
+
+static int bus_error(RingsideError *error, const sd_bus_error *e, int r) {
+        for (size_t i = 0; i < ELEMENTSOF(bus_errors); i++)
+                if (sd_bus_error_has_name(e, bus_errors[i].name))
+                        return error_set(error, bus_errors[i].code, bus_errors[i].hint, "%s",
+                                         bus_errors[i].text ?: e->message);
+        if (e->name && strstr(e->name, ".Spawn."))
+                return error_set(error, RINGSIDE_E_NO_HELPER, "'ringside doctor' looks at the installation.",
+                                 "the bus cannot start the helper: %s", e->message ?: e->name);
+        if (e->name)
+                return error_set(error, RINGSIDE_E_PROTOCOL, NULL, "the helper refuses: %s: %s", e->name,
+                                 e->message ?: "");
+        return error_set(error, r, NULL, "the system bus: %s", strerror(-r));
+}
+
+static int open_bus(sd_bus **ret, RingsideError *error) {
+        int r = sd_bus_open_system(ret);
+
+        if (r < 0)
+                return error_set(error, RINGSIDE_E_NO_BUS,
+                                 "Start dbus, or run as root with --helper=direct where there is none.",
+                                 "no system bus: %s", strerror(-r));
+        return 0;
+}
+
+static int append_options(sd_bus_message *m, const struct rs_grant *grant) {
+        int r;
+
+        r = sd_bus_message_open_container(m, 'a', "{sv}");
+        if (r < 0)
+                return r;
+        r = sd_bus_message_append(m, "{sv}{sv}{sv}{sv}", "scope", "s", "own", "targets", "b",
+                                  !!(grant->grants & RS_GRANT_TARGETS), "ring-size", "t", grant->ring_size,
+                                  "stack-depth", "u", grant->max_frames);
+        if (r < 0)
+                return r;
+        r = sd_bus_message_open_container(m, 'e', "sv");
+        if (r < 0)
+                return r;
+        r = sd_bus_message_append(m, "s", "events");
+        if (r < 0)
+                return r;
+        r = sd_bus_message_open_container(m, 'v', "a(sbt)");
+        if (r < 0)
+                return r;
+        r = sd_bus_message_open_container(m, 'a', "(sbt)");
+        if (r < 0)
+                return r;
+        for (size_t i = 0; i < grant->nr_events; i++) {
+                const EventType *type = event_type_by_id(grant->events[i].id);
+
+                r = sd_bus_message_append(m, "(sbt)", type->name, grant->events[i].by_period, grant->events[i].value);
+                if (r < 0)
+                        return r;
+        }
+        /* array, variant, entry, dictionary */
+        for (int i = 0; i < 4; i++) {
+                r = sd_bus_message_close_container(m);
+                if (r < 0)
+                        return r;
+        }
+        return 0;
+}
+
+int helper_open_bus(const HelperRequest *request, int *ret_fd, RingsideError *error) {
+        _cleanup_(sd_bus_flush_close_unrefp) sd_bus *bus = NULL;
+        _cleanup_(sd_bus_message_unrefp) sd_bus_message *m = NULL, *reply = NULL;
+        _cleanup_(sd_bus_error_free) sd_bus_error e = SD_BUS_ERROR_NULL;
+        int fd, r;
+
+        r = open_bus(&bus, error);
+        if (r < 0)
+                return r;
+        r = sd_bus_message_new_method_call(bus, &m, NAME, PATH, NAME, "OpenSession");
+        if (r >= 0)
+                r = sd_bus_message_set_allow_interactive_authorization(m, request->interactive);
+        if (r >= 0)
+                r = append_options(m, &request->grant);
+        /* However long it takes to type a password. */
+        if (r >= 0)
+                r = sd_bus_call(bus, m, UINT64_MAX, &e, &reply);
+        if (r < 0)
+                return bus_error(error, &e, r);
+        r = sd_bus_message_read(reply, "h", &fd);
+        if (r < 0)
+                return error_set(error, RINGSIDE_E_PROTOCOL, NULL, "the helper's reply holds no socket");
+        /* The message closes its own. */
+        fd = fcntl(fd, F_DUPFD_CLOEXEC, 3);
+        if (fd < 0)
+                return error_set(error, -errno, NULL, "no file descriptor left: %s", strerror(errno));
+        *ret_fd = fd;
+        return 0;
+}
+
+int helper_list_events_bus(RingsideEventInfo **ret_events, size_t *ret_n, RingsideError *error) {
+        _cleanup_(sd_bus_flush_close_unrefp) sd_bus *bus = NULL;
+        _cleanup_(sd_bus_message_unrefp) sd_bus_message *reply = NULL;
+        _cleanup_(sd_bus_error_free) sd_bus_error e = SD_BUS_ERROR_NULL;
+        _cleanup_free_ RingsideEventInfo *events = NULL;
+        const char *name, *unit, *category, *description, *reason;
+        int available, r;
+        size_t n = 0;
+
+        r = open_bus(&bus, error);
+        if (r < 0)
+                return r;
+        r = sd_bus_call_method(bus, NAME, PATH, NAME, "ListEvents", &e, &reply, NULL);
+        if (r < 0)
+                return bus_error(error, &e, r);
+        events = calloc(EVENTS_MAX, sizeof(*events));
+        if (!events)
+                return error_set(error, -ENOMEM, NULL, "out of memory");
+        r = sd_bus_message_enter_container(reply, 'a', "(ssssbs)");
+        while (r >= 0 && n < EVENTS_MAX &&
+               (r = sd_bus_message_read(reply, "(ssssbs)", &name, &unit, &category, &description, &available,
+                                        &reason)) > 0) {
+                RingsideEventInfo *info = &events[n++];
+
+                ringside_escape(info->name, sizeof(info->name), name);
+                ringside_escape(info->unit, sizeof(info->unit), unit);
+                ringside_escape(info->category, sizeof(info->category), category);
+                ringside_escape(info->description, sizeof(info->description), description);
+                ringside_escape(info->reason, sizeof(info->reason), reason);
+                info->available = available;
+        }
+        if (r < 0)
+                return error_set(error, RINGSIDE_E_PROTOCOL, NULL, "the helper's list of events makes no sense");
+        *ret_events = TAKE_PTR(events);
+        *ret_n = n;
+        return 0;
+}
