@@ -1,0 +1,67 @@
+#!/bin/bash
+# SPDX-License-Identifier: LGPL-2.1-or-later
+# tests/run.sh: installs what is missing, builds with gcc, with clang and with sanitizers, and runs every test.
+# The last line is "N passed, N failed", with ", N skipped" where the machine could not do something; with
+# RINGSIDE_MUST_RUN=1 a skipped test has failed. Logs are in build-*/meson-logs.
+set -u
+. "$(dirname "$(readlink -f "$0")")/lib/start.sh"
+
+passed=0 failed=0 skipped=0 bad=()
+
+progress() {
+        printf 'run: %3d:%02d %s\n' $((SECONDS / 60)) $((SECONDS % 60)) "$*"
+}
+
+build() { # build DIR OPTION...
+        local dir=$1 log=$1.log
+        progress "$dir: building"
+        if configure "$@" >"$log" 2>&1 && ninja -C "$dir" >>"$log" 2>&1; then
+                return 0
+        fi
+        tail -40 "$log"
+        progress "$dir: did not build, all of its output is in $log"
+        failed=$((failed + 1))
+        bad+=("$dir: build")
+        return 1
+}
+
+run() { # run DIR MESON-TEST-OPTION...
+        local dir=$1 json=$1/meson-logs/testlog.json name result
+        shift
+        progress "$dir: testing"
+        rm -f "$json"
+        # What it returns stands in the log too, test by test.
+        meson test -C "$dir" --no-rebuild --print-errorlogs "$@" || true
+        if [ ! -s "$json" ]; then
+                failed=$((failed + 1))
+                bad+=("$dir: no test ran")
+                return
+        fi
+        while IFS=$'\t' read -r result name; do
+                [ "$result" = SKIP ] && [ "${RINGSIDE_MUST_RUN:-}" = 1 ] && result="SKIP, and RINGSIDE_MUST_RUN is set"
+                case $result in
+                OK | EXPECTEDFAIL) passed=$((passed + 1)) ;;
+                SKIP) skipped=$((skipped + 1)) ;;
+                *)
+                        failed=$((failed + 1))
+                        bad+=("$dir: $name: $result")
+                        ;;
+                esac
+        done < <(/usr/bin/python3 -c '
+import json, sys
+for line in open(sys.argv[1]):
+    test = json.loads(line)
+    print(test["result"], test["name"], sep="\t")' "$json")
+}
+
+build build-gcc --prefix=/usr --werror && run build-gcc
+CC=clang build build-clang --prefix=/usr --werror && run build-clang --suite unit
+build build-asan --prefix=/usr --werror -Db_sanitize=address,undefined && run build-asan --suite unit --suite fuzz
+
+progress "done"
+for b in ${bad[@]+"${bad[@]}"}; do
+        echo "failed: $b"
+done
+[ $skipped = 0 ] && summary= || summary=", $skipped skipped"
+echo "$passed passed, $failed failed$summary"
+[ $failed = 0 ]
