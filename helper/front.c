@@ -6,7 +6,7 @@
 #include <sys/socket.h>
 
 #include "config.h"
-#include "grant.h"
+#include "event-type.h"
 #include "log.h"
 #include "packet.h"
 #include "privileges.h"
@@ -20,26 +20,9 @@
 /* ---- events ---- */
 
 const char *front_event_problem(const Front *front, uint32_t event_id) {
-        for (size_t i = 0; i < event_type_count(); i++) {
-                if (event_type_get(i)->id != event_id)
-                        continue;
-                switch (front->probe[i]) {
-                case 0:
-                        return NULL;
-                case ENOENT:
-                case ENODEV:
-                case EOPNOTSUPP:
-                        return "no hardware counters here, as in most virtual machines; cpu-clock works everywhere";
-                case EACCES:
-                case EPERM:
-                        return "kernel.perf_event_paranoid forbids it and the helper lacks CAP_SYS_ADMIN; "
-                               "see its unit file";
-                case EBUSY:
-                        return "the hardware counters are taken by another program";
-                default:
-                        return strerror(front->probe[i]);
-                }
-        }
+        for (size_t i = 0; i < event_type_count(); i++)
+                if (event_type_get(i)->id == event_id)
+                        return event_type_problem(front->probe[i]);
         return "unknown event";
 }
 

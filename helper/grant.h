@@ -2,32 +2,13 @@
 #pragma once
 
 /*
- * A grant (struct rs_grant) is what one session may do. This checks its form, computes what it costs,
- * and knows the events by name. It decides nothing about who may have it.
+ * A grant (struct rs_grant) is what one session may do. This checks its form and computes what it
+ * costs. It decides nothing about who may have it.
  */
 
-#include <stdbool.h>
-#include <stddef.h>
 #include <stdint.h>
 
 #include "protocol.h"
-
-typedef struct EventType {
-        enum rs_event_id id;
-        const char *name;
-        const char *unit;
-        const char *category;
-        const char *description;
-        uint32_t perf_type;   /* PERF_TYPE_* */
-        uint64_t perf_config; /* PERF_COUNT_* */
-        bool weighted;        /* its period varies when sampled by frequency */
-} EventType;
-
-/* All there are, in the order they are listed. */
-const EventType *event_type_get(size_t index);
-size_t event_type_count(void);
-const EventType *event_type_by_id(uint32_t id);
-const EventType *event_type_by_name(const char *name);
 
 #define GRANT_FREQUENCY_MAX 20000U /* Hz, the largest budget there is */
 #define GRANT_FRAMES_DEFAULT 127U

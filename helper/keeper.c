@@ -12,6 +12,7 @@
 #include <sys/wait.h>
 
 #include "budget.h"
+#include "event-type.h"
 #include "log.h"
 #include "map-list.h"
 #include "packet.h"

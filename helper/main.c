@@ -21,7 +21,8 @@
 #include "session.h"
 #include "util.h"
 
-static int become_keeper(bool direct) {
+/* Returns 0, or what a client is to hear. */
+static enum rs_error become_keeper(bool direct) {
         int r = privileges_become_keeper(direct);
 
         if (r == PRIVILEGES_NO_USER)
@@ -32,14 +33,14 @@ static int become_keeper(bool direct) {
                 log_line(LOG_ERR, "CAP_BPF and CAP_PERFMON are missing; start me as root, or see the unit file");
         else if (r < 0)
                 log_line(LOG_ERR, "cannot give up privileges: %s", strerror(-r));
-        return r == PRIVILEGES_OK ? 0 : -EPERM;
+        return r == PRIVILEGES_OK ? RS_OK : r == PRIVILEGES_NO_USER ? RS_ERROR_NO_USER : RS_ERROR_CAPABILITY;
 }
 
 static int run_bus(int exe_fd) {
         int pair[2];
         pid_t pid;
 
-        if (become_keeper(/* direct= */ false) < 0)
+        if (become_keeper(/* direct= */ false) != RS_OK)
                 return EXIT_FAILURE;
         if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, pair) < 0 || (pid = fork()) < 0) {
                 log_line(LOG_ERR, "cannot start the keeper: %m");
@@ -55,9 +56,10 @@ static int run_bus(int exe_fd) {
 }
 
 static int run_direct(int exe_fd) {
-        struct rs_message end = {.type = RS_END, .len = sizeof(end), .error = RS_ERROR_CAPABILITY};
+        struct rs_message end = {.type = RS_END, .len = sizeof(end)};
 
-        if (become_keeper(/* direct= */ true) < 0) {
+        end.error = become_keeper(/* direct= */ true);
+        if (end.error != RS_OK) {
                 (void) packet_send(SESSION_CLIENT_FD, &end, sizeof(end), NULL, 0, MSG_DONTWAIT);
                 return EXIT_FAILURE;
         }

@@ -4,6 +4,7 @@
 
 #include <string.h>
 
+#include "event-type.h"
 #include "grant.h"
 #include "util.h"
 

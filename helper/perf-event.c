@@ -5,7 +5,7 @@
 #include <linux/perf_event.h>
 #include <sys/syscall.h>
 
-#include "grant.h"
+#include "event-type.h"
 #include "privileges.h"
 #include "util.h"
 

@@ -35,8 +35,10 @@ static int set_caps(const cap_value_t *permitted, int n_permitted, const cap_val
 
         if (!caps)
                 return -ENOMEM;
-        if (cap_set_flag(caps, CAP_PERMITTED, n_permitted, permitted, CAP_SET) < 0 ||
-            cap_set_flag(caps, CAP_EFFECTIVE, n_effective, effective, CAP_SET) < 0 || cap_set_proc(caps) < 0)
+        /* libcap takes an empty list for a mistake. */
+        if ((n_permitted > 0 && cap_set_flag(caps, CAP_PERMITTED, n_permitted, permitted, CAP_SET) < 0) ||
+            (n_effective > 0 && cap_set_flag(caps, CAP_EFFECTIVE, n_effective, effective, CAP_SET) < 0) ||
+            cap_set_proc(caps) < 0)
                 return -errno;
         return 0;
 }

@@ -10,8 +10,8 @@
 #include <string.h>
 #include <sys/socket.h>
 
+#include "event-type.h"
 #include "front.h"
-#include "grant.h"
 #include "log.h"
 #include "options.h"
 #include "packet.h"

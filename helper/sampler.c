@@ -11,7 +11,7 @@
 #include <sys/random.h>
 #include <sys/syscall.h>
 
-#include "grant.h"
+#include "event-type.h"
 #include "map-list.h"
 #include "sampler.skel.h"
 #include "util.h"

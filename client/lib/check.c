@@ -1,0 +1,284 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+
+/*
+ * What a session needs, looked at piece by piece, without opening one. Each check reads the real thing;
+ * the directory in front of /proc, /sys and /usr paths is empty but in tests.
+ */
+
+#include "check.h"
+
+#include <fcntl.h>
+#include <stdarg.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <sys/utsname.h>
+#include <systemd/sd-bus.h>
+
+#include "error.h"
+#include "helper.h"
+#include "util.h"
+
+#define HELPER_NAME "org.ringside.Helper1"
+#define KERNEL_MAJOR 6
+#define KERNEL_MINOR 1
+
+static void check_set(RingsideCheck *check, enum RingsideCheckResult result, const char *hint, const char *format, ...)
+        _printf_(4, 5);
+
+static void check_set(RingsideCheck *check, enum RingsideCheckResult result, const char *hint, const char *format,
+                      ...) {
+        char text[sizeof(check->text)];
+        va_list args;
+
+        va_start(args, format);
+        (void) vsnprintf(text, sizeof(text), format, args);
+        va_end(args);
+        check->result = result;
+        ringside_escape(check->text, sizeof(check->text), text);
+        (void) snprintf(check->hint, sizeof(check->hint), "%s", hint ?: "");
+}
+
+static int open_below(const char *root, const char *path) {
+        char full[512];
+
+        (void) snprintf(full, sizeof(full), "%s%s", root, path);
+        return open(full, O_RDONLY | O_CLOEXEC);
+}
+
+/* -1: unreadable. */
+static ssize_t read_below(const char *root, const char *path, char *text, size_t size) {
+        _cleanup_close_ int fd = open_below(root, path);
+        ssize_t n = fd < 0 ? -1 : read(fd, text, size - 1);
+
+        text[MAX(n, 0)] = 0;
+        return n;
+}
+
+static void check_kernel(RingsideCheck *check, const char *root) {
+        char lockdown[128], release[128] = "";
+        struct utsname name;
+        unsigned major = 0, minor = 0;
+
+        if (read_below(root, "/proc/sys/kernel/osrelease", release, sizeof(release)) <= 0 && uname(&name) == 0)
+                (void) snprintf(release, sizeof(release), "%s", name.release);
+        release[strcspn(release, "\n")] = 0;
+        if (sscanf(release, "%u.%u", &major, &minor) != 2 || major < 5 || (major == 5 && minor < 8))
+                check_set(check, RINGSIDE_CHECK_FAILED, "Linux 6.1 or newer is tested; before 5.8 there is no ring buffer.",
+                          "Linux %s", release);
+        else if (read_below(root, "/sys/kernel/security/lockdown", lockdown, sizeof(lockdown)) > 0 &&
+                 strstr(lockdown, "[confidentiality]"))
+                check_set(check, RINGSIDE_CHECK_FAILED, "Boot with lockdown=integrity or without.",
+                          "Linux %s, locked down (confidentiality): no BPF may read it", release);
+        else if (major < KERNEL_MAJOR || (major == KERNEL_MAJOR && minor < KERNEL_MINOR))
+                check_set(check, RINGSIDE_CHECK_NOTE, "Linux 6.1 is the oldest that is tested.", "Linux %s", release);
+        else
+                check_set(check, RINGSIDE_CHECK_OK, NULL, "Linux %s", release);
+}
+
+static void check_btf(RingsideCheck *check, const char *root) {
+        _cleanup_close_ int fd = open_below(root, "/sys/kernel/btf/vmlinux");
+
+        if (fd < 0)
+                check_set(check, RINGSIDE_CHECK_FAILED, "The kernel needs CONFIG_DEBUG_INFO_BTF, as distributions' have.",
+                          "no type information: /sys/kernel/btf/vmlinux: %s", strerror(errno));
+        else
+                check_set(check, RINGSIDE_CHECK_OK, NULL, "type information in /sys/kernel/btf/vmlinux");
+}
+
+static void check_paranoid(RingsideCheck *check, const char *root) {
+        char text[32];
+        long value;
+
+        if (read_below(root, "/proc/sys/kernel/perf_event_paranoid", text, sizeof(text)) <= 0) {
+                check_set(check, RINGSIDE_CHECK_FAILED, "The kernel needs CONFIG_PERF_EVENTS.",
+                          "no /proc/sys/kernel/perf_event_paranoid");
+                return;
+        }
+        value = strtol(text, NULL, 10);
+        if (value > 2)
+                check_set(check, RINGSIDE_CHECK_NOTE,
+                          "The helper needs CAP_SYS_ADMIN for perf_event_open here, and its unit gives it.",
+                          "kernel.perf_event_paranoid is %ld", value);
+        else
+                check_set(check, RINGSIDE_CHECK_OK, NULL, "kernel.perf_event_paranoid is %ld", value);
+}
+
+static void check_installation(RingsideCheck *check, const char *root) {
+        static const char *const files[] = {
+                "/usr/share/dbus-1/system-services/" HELPER_NAME ".service",
+                "/usr/share/dbus-1/system.d/" HELPER_NAME ".conf",
+                "/usr/share/polkit-1/actions/org.ringside.helper1.policy",
+        };
+        char path[512];
+        struct stat st;
+
+        for (size_t i = 0; i < ELEMENTSOF(files); i++) {
+                (void) snprintf(path, sizeof(path), "%s%s", root, files[i]);
+                if (stat(path, &st) < 0) {
+                        check_set(check, RINGSIDE_CHECK_FAILED,
+                                  "Install with meson install --prefix=/usr: bus and polkit look nowhere else.",
+                                  "%s: %s", files[i], strerror(errno));
+                        return;
+                }
+        }
+        (void) snprintf(path, sizeof(path), "%s%s", root, helper_path());
+        if (stat(path, &st) < 0)
+                check_set(check, RINGSIDE_CHECK_FAILED, "Install ringside completely.", "%s: %s", helper_path(),
+                          strerror(errno));
+        else if (st.st_uid != 0 || (st.st_mode & 07777) != 0711)
+                check_set(check, RINGSIDE_CHECK_FAILED,
+                          "chown root:root and chmod 0711: a helper that its own user can read can be traced.",
+                          "%s has mode %04o, owner %u", helper_path(), st.st_mode & 07777, st.st_uid);
+        else
+                check_set(check, RINGSIDE_CHECK_OK, NULL, "helper, bus and polkit files are in place");
+}
+
+/* ---- over the bus ---- */
+
+static void check_bus(RingsideCheck *check, sd_bus **ret) {
+        int r = sd_bus_open_system(ret);
+
+        if (r < 0)
+                check_set(check, geteuid() == 0 ? RINGSIDE_CHECK_NOTE : RINGSIDE_CHECK_FAILED,
+                          "Start dbus; without it only root (or a process with CAP_BPF and CAP_PERFMON) can record.",
+                          "no system bus: %s", strerror(-r));
+        else
+                check_set(check, RINGSIDE_CHECK_OK, NULL, "the system bus answers");
+}
+
+static void no_bus(RingsideCheck *check) {
+        check_set(check, geteuid() == 0 ? RINGSIDE_CHECK_NOTE : RINGSIDE_CHECK_FAILED, NULL,
+                  "cannot be looked at without the bus");
+}
+
+static void check_helper(RingsideCheck *check, sd_bus *bus) {
+        _cleanup_(sd_bus_error_free) sd_bus_error e = SD_BUS_ERROR_NULL;
+        _cleanup_free_ char *version = NULL;
+        int r;
+
+        r = sd_bus_get_property_string(bus, HELPER_NAME, "/org/ringside/Helper1", HELPER_NAME, "Version", &e, &version);
+        if (r < 0)
+                check_set(check, RINGSIDE_CHECK_FAILED,
+                          "systemctl status ringside-helper, or the bus's log, has more.",
+                          HELPER_NAME " does not start: %s", e.message ?: strerror(-r));
+        else if (strcmp(version, ringside_version()) != 0)
+                check_set(check, RINGSIDE_CHECK_NOTE, "Restart it (systemctl restart ringside-helper).",
+                          "helper %s, library %s", version, ringside_version());
+        else
+                check_set(check, RINGSIDE_CHECK_OK, NULL, "helper %s answers", version);
+}
+
+static void check_budget(RingsideCheck *check, sd_bus *bus) {
+        _cleanup_(sd_bus_error_free) sd_bus_error e = SD_BUS_ERROR_NULL;
+        _cleanup_(sd_bus_message_unrefp) sd_bus_message *reply = NULL;
+        uint64_t value, sessions = 0, targets = 0, wide = 0, memory = 0;
+        const char *key;
+        int r;
+
+        r = sd_bus_get_property(bus, HELPER_NAME, "/org/ringside/Helper1", HELPER_NAME, "Limits", &e, &reply, "a{st}");
+        if (r >= 0)
+                r = sd_bus_message_enter_container(reply, 'a', "{st}");
+        while (r >= 0 && (r = sd_bus_message_read(reply, "{st}", &key, &value)) > 0) {
+                if (strcmp(key, "sessions") == 0)
+                        sessions = value;
+                else if (strcmp(key, "rate-targets") == 0)
+                        targets = value;
+                else if (strcmp(key, "rate-wide") == 0)
+                        wide = value;
+                else if (strcmp(key, "memory") == 0)
+                        memory = value;
+        }
+        if (r < 0)
+                check_set(check, RINGSIDE_CHECK_FAILED, NULL, "the helper does not tell its budgets: %s",
+                          e.message ?: strerror(-r));
+        else
+                check_set(check, RINGSIDE_CHECK_OK, NULL,
+                          "a user has %lu sessions, %lu Hz with targets, %lu Hz without, %lu MiB", (long) sessions,
+                          (long) targets, (long) wide, (long) (memory >> 20));
+}
+
+/* Asks about ourselves, without a dialog, as anybody may. */
+static void check_polkit(RingsideCheck *check, sd_bus *bus) {
+        _cleanup_(sd_bus_error_free) sd_bus_error e = SD_BUS_ERROR_NULL;
+        _cleanup_(sd_bus_message_unrefp) sd_bus_message *reply = NULL;
+        const char *name = NULL;
+        int authorized = 0, challenge = 0, r;
+
+        r = sd_bus_get_unique_name(bus, &name);
+        if (r >= 0)
+                r = sd_bus_call_method(bus, "org.freedesktop.PolicyKit1", "/org/freedesktop/PolicyKit1/Authority",
+                                       "org.freedesktop.PolicyKit1.Authority", "CheckAuthorization", &e, &reply,
+                                       "(sa{sv})sa{ss}us", "system-bus-name", 1, "name", "s", name,
+                                       "org.ringside.helper1.profile-own", 0, 0U, "");
+        if (r >= 0)
+                r = sd_bus_message_enter_container(reply, 'r', "bba{ss}");
+        if (r >= 0)
+                r = sd_bus_message_read(reply, "bb", &authorized, &challenge);
+        if (r < 0)
+                check_set(check, RINGSIDE_CHECK_FAILED,
+                          "Install polkitd, and the policy file org.ringside.helper1.policy.",
+                          "polkit does not answer: %s", e.message ?: strerror(-r));
+        else if (authorized)
+                check_set(check, RINGSIDE_CHECK_OK, NULL, "profile-own is granted to you");
+        else if (challenge)
+                check_set(check, RINGSIDE_CHECK_NOTE,
+                          "You are asked on a terminal or a desktop; see POLKIT in ringside-helper(8) for a rule.",
+                          "profile-own needs your password each time");
+        else
+                check_set(check, RINGSIDE_CHECK_FAILED,
+                          "An administrator can grant it: see POLKIT in ringside-helper(8).",
+                          "profile-own is denied to you");
+}
+
+static void check_pmu(RingsideCheck *check) {
+        _cleanup_free_ RingsideEventInfo *events = NULL;
+        RingsideError error = {};
+        size_t n = 0;
+
+        if (ringside_list_events(RINGSIDE_HELPER_AUTO, &events, &n, &error) < 0) {
+                check_set(check, RINGSIDE_CHECK_NOTE, NULL, "not known: %s", error.text);
+                return;
+        }
+        for (size_t i = 0; i < n; i++)
+                if (strcmp(events[i].name, "cpu-cycles") == 0 && events[i].available) {
+                        check_set(check, RINGSIDE_CHECK_OK, NULL, "hardware counters work");
+                        return;
+                }
+        check_set(check, RINGSIDE_CHECK_NOTE, "cpu-clock is used instead, a timer that works everywhere.",
+                  "no hardware counters (cpu-cycles)");
+}
+
+/* ---- all of them ---- */
+
+int check_all(const char *root, RingsideCheck **ret_checks, size_t *ret_n) {
+        static const char *const names[] = {"kernel", "btf", "paranoid", "installation", "bus", "helper", "polkit", "pmu", "budget"};
+        RingsideCheck *checks = calloc(ELEMENTSOF(names), sizeof(*checks));
+        _cleanup_(sd_bus_flush_close_unrefp) sd_bus *bus = NULL;
+
+        if (!checks)
+                return -ENOMEM;
+        for (size_t i = 0; i < ELEMENTSOF(names); i++)
+                (void) snprintf(checks[i].name, sizeof(checks[i].name), "%s", names[i]);
+        check_kernel(&checks[0], root);
+        check_btf(&checks[1], root);
+        check_paranoid(&checks[2], root);
+        check_installation(&checks[3], root);
+        check_bus(&checks[4], &bus);
+        if (bus) {
+                check_helper(&checks[5], bus);
+                check_polkit(&checks[6], bus);
+                check_budget(&checks[8], bus);
+        } else {
+                no_bus(&checks[5]);
+                no_bus(&checks[6]);
+                no_bus(&checks[8]);
+        }
+        check_pmu(&checks[7]);
+        *ret_checks = checks;
+        *ret_n = ELEMENTSOF(names);
+        return 0;
+}
+
+int ringside_check_system(RingsideCheck **ret_checks, size_t *ret_n) {
+        return check_all("", ret_checks, ret_n);
+}
