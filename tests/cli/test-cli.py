@@ -1,0 +1,552 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: LGPL-2.1-or-later
+"""
+The real `ringside`, as its users meet it: what it prints, how wide, in which colours, with which exit
+status. Recordings are made by make-recording; sessions, where `record` needs one, by fake-session.so
+preloaded before the library. Neither helper nor bus nor any right is needed.
+
+usage: test-cli.py RINGSIDE MAKE_RECORDING FAKE_SESSION EXAMPLE [unittest arguments]
+"""
+
+import fcntl
+import json
+import os
+import pty
+import re
+import select
+import shutil
+import signal
+import struct
+import subprocess
+import sys
+import tempfile
+import termios
+import time
+import unicodedata
+import unittest
+
+RINGSIDE, MAKE_RECORDING, FAKE_SESSION, EXAMPLE = (os.path.abspath(p) for p in sys.argv[1:5])
+
+
+def width(line):
+    """Columns of a line on a terminal."""
+    return sum(0 if unicodedata.combining(c) else 2 if unicodedata.east_asian_width(c) in "WF" else 1 for c in line)
+
+
+class CliTest(unittest.TestCase):
+    def setUp(self):
+        self.dir = tempfile.mkdtemp(prefix="test-cli-")
+        self.addCleanup(shutil.rmtree, self.dir, ignore_errors=True)
+        self.env = {
+            "PATH": os.environ["PATH"], "HOME": self.dir, "LC_ALL": "C.UTF-8", "TERM": "xterm",
+            "ASAN_OPTIONS": os.environ.get("ASAN_OPTIONS", "") + ":verify_asan_link_order=0",
+        }
+
+    def path(self, name):
+        return os.path.join(self.dir, name)
+
+    def run_cli(self, *args, env=None, stdin=subprocess.DEVNULL, **kw):
+        return subprocess.run([RINGSIDE, *args], cwd=self.dir, env={**self.env, **(env or {})}, stdin=stdin,
+                              stdout=kw.pop("stdout", subprocess.PIPE), stderr=subprocess.PIPE, timeout=60, **kw)
+
+    def ok(self, *args, **kw):
+        p = self.run_cli(*args, **kw)
+        self.assertEqual(p.returncode, 0, p.stderr.decode(errors="replace"))
+        return p.stdout.decode() if p.stdout is not None else ""
+
+    def fails(self, status, *args, **kw):
+        """Every error says who speaks, and is one or a few lines that no terminal obeys."""
+        p = self.run_cli(*args, **kw)
+        err = p.stderr.decode()
+        self.assertEqual(p.returncode, status, err)
+        self.assertTrue(err.startswith("ringside: "), err)
+        self.assertNotIn("\033", err)
+        return err
+
+    def assert_harmless(self, text):
+        """No control characters but newlines, nothing that turns the direction of writing."""
+        for c in text:
+            self.assertTrue(c == "\n" or (ord(c) >= 32 and not 0x7F <= ord(c) < 0xA0), repr(c))
+        self.assertNotIn("\u202e", text)
+
+    def assert_narrow(self, text, columns=80):
+        for line in text.split("\n"):
+            self.assertLessEqual(width(line), columns, line)
+
+
+def on_terminal(test, args, env=None, columns=80, keys=None, until=None, timeout=60):
+    """Runs ringside on a terminal of its own; keys is typed once until has appeared. Output, status."""
+    pid, fd = pty.fork()
+    if pid == 0:
+        os.chdir(test.dir)
+        os.execve(RINGSIDE, [RINGSIDE, *args], {**test.env, **(env or {})})
+    fcntl.ioctl(fd, termios.TIOCSWINSZ, struct.pack("HHHH", 24, columns, 0, 0))
+    out, end = b"", time.monotonic() + timeout
+    while time.monotonic() < end:
+        if select.select([fd], [], [], 0.1)[0]:
+            try:
+                data = os.read(fd, 65536)
+            except OSError:
+                break
+            if not data:
+                break
+            out += data
+        if keys and until.encode() in out:
+            os.write(fd, keys.pop(0))
+            until = "" if not keys else until
+            if keys:
+                time.sleep(0.3)
+    else:
+        os.kill(pid, signal.SIGKILL)
+    os.close(fd)
+    return out.decode(errors="replace"), os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1])
+
+
+class Usage(CliTest):
+    commands = ["record", "report", "flamegraph", "export", "events", "doctor"]
+
+    def test_help(self):
+        text = self.ok("--help")
+        for c in self.commands:
+            self.assertRegex(text, rf"(?m)^  {c} ")
+            for args in ([c, "--help"], ["help", c]):
+                page = self.ok(*args)
+                self.assertTrue(page.startswith(f"Usage: ringside {c}"))
+                self.assertIn("Exit status", page)
+                self.assert_narrow(page)
+        self.assert_narrow(text)
+
+    def test_version(self):
+        self.assertRegex(self.ok("--version"), r"^ringside \d+\.\d+\.\d+\n$")
+
+    def test_wrong_usage(self):
+        self.assertEqual(self.run_cli().returncode, 2)
+        self.fails(2, "nosuch")
+        self.fails(2, "\033[31m")
+        self.fails(2, "help", "nosuch")
+        for c in self.commands:
+            self.assertIn(f"ringside {c} --help", self.fails(2, c, "--no-such-option"))
+            self.fails(2, c, "-Z")
+        for c in ["report", "flamegraph", "export", "events", "doctor"]:
+            self.fails(2, c, "--format=pprof" if c == "export" else "--help=x", "a", "b")
+        self.fails(2, "export")
+        self.fails(2, "record", "-F", "x", "--", "true")
+        self.fails(2, "flamegraph", "--open", "-o", "-")
+
+    def test_no_recording(self):
+        for args in (["report"], ["flamegraph"], ["export", "--format=collapsed"]):
+            self.assertIn("ringside record", self.fails(1, *args))
+            self.assertIn("nosuch.ringside", self.fails(1, *args, "nosuch.ringside"))
+
+    def test_not_a_recording(self):
+        with open(self.path("x.ringside"), "wb") as f:
+            f.write(b"\0" * 5000)
+        self.fails(1, "report", "x.ringside")
+        self.fails(1, "report", "/dev/null")
+        self.fails(1, "report", ".")
+
+    def test_full_disk(self):
+        with open("/dev/full", "wb") as full:
+            p = self.run_cli("--help", stdout=full)
+            self.assertEqual(p.returncode, 1)
+
+
+class Reading(CliTest):
+    def setUp(self):
+        super().setUp()
+        subprocess.run([MAKE_RECORDING, self.path("a.ringside")], check=True, env=self.env)
+
+    def report(self, *args, **kw):
+        return self.ok("report", *args, "a.ringside", **kw)
+
+    def test_functions(self):
+        text = self.report()
+        self.assertRegex(text, r"(?m)^ 70\.0 % +70\.0 % +700  cli_hot_a +make-recording$")
+        self.assertRegex(text, r"(?m)^ 20\.0 % .* 200  cli_hot_b ")
+        self.assertRegex(text, r"(?m)^  5\.0 % .* 50  \[kernel\]")
+        self.assertRegex(text, r"(?m)^Samples +1000, 0 lost, 200 truncated \(20\.0 %\)$")
+        self.assertRegex(text, r"(?m)^Command +\./program ")
+        for label in ("Recording", "Host", "Recorded", "Event"):
+            self.assertRegex(text, rf"(?m)^{label} ")
+        self.assert_harmless(text)
+        self.assert_narrow(text)
+
+    def test_newest_is_found(self):
+        self.assertEqual(self.ok("report").replace("./a.ringside", "a.ringside"), self.report())
+
+    def test_every_view_is_harmless_and_narrow(self):
+        for by in ("function", "file", "process", "thread", "callees", "callers"):
+            for columns in ("40", "80", "200"):
+                for locale in ("C", "C.UTF-8"):
+                    text = self.report("--by", by, "--threshold=0", env={"COLUMNS": columns, "LC_ALL": locale})
+                    self.assert_harmless(text)
+                    self.assert_narrow(text, int(columns))
+                    if locale == "C":
+                        self.assertTrue(text.isascii(), text)
+
+    def test_tree(self):
+        callees = self.report("--by", "callees", "--threshold=0")
+        self.assertIn("─ ", callees)
+        self.assertGreaterEqual(len(re.findall("cli_caller", callees)), 100)
+        self.assertRegex(self.report("--by", "callers"), r"(?m)^ 70\.0 % +70\.0 %  ├─ cli_hot_a\n 70\.0 % .*  │  cli_caller")
+
+    def test_sort_limit_threshold(self):
+        self.assertRegex(self.report("--sort=total", "--limit=1"), r"total   samples[^\n]*\n[^\n]*cli_caller[^\n]*\n\d+ more left out")
+        self.assertNotIn("cli_hot_b", self.report("--threshold", "50"))
+        rows = json.loads(self.report("--format=json", "--threshold=10", "--sort=total"))["rows"]
+        self.assertTrue(all(r["total_samples"] >= 100 for r in rows))
+        self.assertEqual(rows, sorted(rows, key=lambda r: -r["total_samples"]))
+
+    def test_filters(self):
+        threads = json.loads(self.report("--by=thread", "--format=json"))["rows"]
+        self.assertEqual(sorted(t["self_samples"] for t in threads), [200, 800])
+        text = self.report("--thread", "worker")
+        self.assertRegex(text, r"(?m)^Thread +worker$")
+        self.assertRegex(text, r"(?m)^100\.0 % .* cli_hot_b")
+        self.assertIn("No sample passes the filter", self.report("--process", "nosuch"))
+        self.fails(1, "report", "--event=7", "a.ringside")
+
+    def test_json(self):
+        for by in ("function", "file", "process", "thread", "callees", "callers"):
+            text = self.report("--format=json", "--by", by)
+            self.assert_harmless(text)
+            d = json.loads(text)
+            self.assertEqual((d["version"], d["by"], d["samples"], d["truncated"]), (1, by, 1000, 200))
+            self.assertIn("tree" if by.startswith("call") else "rows", d)
+            self.assertTrue(d["recording"]["finished"])
+        names = {r["name"]: r for r in json.loads(self.report("--format=json"))["rows"]}
+        self.assertEqual(names["cli_hot_a"]["self_samples"], 700)
+        self.assertTrue(any("\\x1b[2J" in n for n in names), names.keys())
+
+    def test_no_colour_without_terminal(self):
+        self.assertNotIn("\033", self.report())
+        self.report("-o", "out.txt")
+        with open(self.path("out.txt"), encoding="utf-8") as f:
+            self.assertEqual(f.read(), self.report())
+
+    def test_terminal(self):
+        env = {"PAGER": "cat"}
+        text, status = on_terminal(self, ["report", "a.ringside"], env)
+        self.assertEqual(status, 0)
+        self.assertIn("\033[1m", text)
+        text, _ = on_terminal(self, ["report", "a.ringside"], {**env, "NO_COLOR": "1"})
+        self.assertNotIn("\033", text)
+        text, _ = on_terminal(self, ["report", "a.ringside"], {**env, "TERM": "dumb"}, columns=60)
+        self.assertNotIn("\033", text)
+
+    def test_pager(self):
+        pager = self.path("pager")
+        with open(pager, "w") as f:
+            f.write("#!/bin/sh\necho PAGED $1\nexec cat\n")
+        os.chmod(pager, 0o755)
+        text, status = on_terminal(self, ["report", "a.ringside"], {"PAGER": pager + " --option"})
+        self.assertEqual(status, 0)
+        self.assertIn("PAGED --option", text)
+        self.assertIn("cli_hot_a", text)
+        for args in (["--no-pager"], ["--format=json"], ["-o", "-"]):
+            text, _ = on_terminal(self, ["report", *args, "a.ringside"], {"PAGER": pager})
+            self.assertNotIn("PAGED", text)
+        self.assertNotIn("PAGED", self.report(env={"PAGER": pager}))
+        # A pager that is missing costs nothing, one that is left early is no failure.
+        text, status = on_terminal(self, ["report", "a.ringside"], {"PAGER": "no-such-pager"})
+        self.assertIn("cli_hot_a", text)
+        self.assertEqual(on_terminal(self, ["report", "a.ringside"], {"PAGER": "true"})[1], 0)
+
+    def test_output_files(self):
+        for args in (["report"], ["report", "--format=json"], ["flamegraph"], ["export", "--format=collapsed"],
+                     ["export", "--format=pprof"]):
+            direct = self.run_cli(*args, "-o", "-", "a.ringside")
+            self.assertEqual(direct.returncode, 0, direct.stderr)
+            self.ok(*args, "-o", "out", "a.ringside")
+            with open(self.path("out"), "rb") as f:
+                self.assertEqual(f.read(), direct.stdout)
+            self.fails(1, *args, "-o", "/nonexistent/out", "a.ringside")
+            self.fails(1, *args, "-o", "a.ringside", "a.ringside")
+            self.fails(1, *args, "-o", ".", "a.ringside")
+            self.fails(1, *args, "-o", "/dev/full", "a.ringside")
+        self.assertEqual(sorted(os.listdir(self.dir)), ["a.ringside", "out"])
+        self.report()
+
+    def test_collapsed(self):
+        lines = self.ok("export", "--format=collapsed", "a.ringside").splitlines()
+        self.assertEqual(lines, sorted(lines))
+        self.assertEqual(sum(int(l.rsplit(" ", 1)[1]) for l in lines), 1000)
+        self.assertTrue(any(l.endswith("cli_caller;cli_hot_a 700") for l in lines), lines)
+        self.assert_harmless("\n".join(lines))
+
+    def test_pprof_not_on_a_terminal(self):
+        text, status = on_terminal(self, ["export", "--format=pprof", "a.ringside"])
+        self.assertEqual(status, 1)
+        self.assertIn("-o FILE", text)
+
+    def test_flamegraph(self):
+        p = self.run_cli("flamegraph")
+        self.assertEqual(p.returncode, 0, p.stderr)
+        self.assertIn("a.html", p.stderr.decode())
+        with open(self.path("a.html"), encoding="utf-8") as f:
+            self.assertIn("cli_hot_a", f.read())
+
+    def test_flamegraph_open(self):
+        bin_dir = self.path("bin")
+        os.mkdir(bin_dir)
+        env = {"PATH": bin_dir}
+        self.assertIn("a.html", self.fails_with_note("flamegraph", "--open", "a.ringside", env=env))
+        with open(os.path.join(bin_dir, "xdg-open"), "w") as f:
+            f.write(f"#!/bin/sh\necho \"$1\" > {self.dir}/opened\n")
+        os.chmod(os.path.join(bin_dir, "xdg-open"), 0o755)
+        self.ok("flamegraph", "--open", "a.ringside", env=env)
+        with open(self.path("opened")) as f:
+            self.assertEqual(f.read().strip(), os.path.realpath(self.path("a.html")))
+
+    def fails_with_note(self, *args, **kw):
+        p = self.run_cli(*args, **kw)
+        self.assertEqual(p.returncode, 1)
+        self.assertIn("xdg-open", p.stderr.decode())
+        return p.stderr.decode().split("hint:")[1]
+
+    def test_empty(self):
+        subprocess.run([MAKE_RECORDING, self.path("e.ringside"), "empty"], check=True, env=self.env)
+        self.assertIn("no samples", self.ok("report", "e.ringside"))
+        self.assertEqual(json.loads(self.ok("report", "--format=json", "e.ringside"))["rows"], [])
+        self.assertIn("no samples", self.fails(1, "flamegraph", "e.ringside"))
+
+
+class FakeTest(CliTest):
+    def setUp(self):
+        super().setUp()
+        self.env["LD_PRELOAD"] = FAKE_SESSION
+        self.env["FAKE_LOG"] = self.path("log")
+
+    def recordings(self):
+        return sorted(f for f in os.listdir(self.dir) if ".ringside" in f)
+
+    def log(self):
+        with open(self.path("log")) as f:
+            return f.read()
+
+
+class Lists(FakeTest):
+    def test_events(self):
+        text = self.ok("events")
+        self.assertRegex(text, r"(?m)^cpu-clock +software +ns +yes$")
+        self.assertIn("no PMU", text)
+        self.assert_harmless(text)
+        self.assert_narrow(text)
+        events = json.loads(self.ok("events", "--format=json"))["events"]
+        self.assertEqual([e["available"] for e in events], [True, False])
+        self.assertIn("start one", self.fails(1, "events", env={"FAKE_LIST": "no-bus"}))
+
+    def test_doctor(self):
+        p = self.run_cli("doctor")
+        self.assertEqual(p.returncode, 1)
+        text = p.stdout.decode()
+        self.assertRegex(text, r"(?m)^OK +kernel ")
+        self.assertRegex(text, r"(?m)^note +pmu ")
+        self.assertRegex(text, r"(?m)^FAILED +bus ")
+        self.assertEqual(len(re.findall("-> ", text)), 3)
+        self.assert_narrow(text)
+        self.assertIn("Nothing failed", self.ok("doctor", env={"FAKE_CHECK": "fine"}))
+        p = self.run_cli("doctor", "--format=json")
+        self.assertEqual(p.returncode, 1)
+        self.assertEqual([c["result"] for c in json.loads(p.stdout)["checks"]], ["ok", "note", "failed"])
+
+
+class Example(FakeTest):
+    """The library's own example, docs/example.c."""
+
+    def test_runs(self):
+        child = subprocess.Popen(["sleep", "20"])
+        self.addCleanup(child.wait)
+        self.addCleanup(child.kill)
+        p = subprocess.run([EXAMPLE, str(child.pid), "0.6"], env=self.env, capture_output=True, timeout=30)
+        self.assertEqual(p.returncode, 0, p.stderr)
+        self.assertRegex(p.stdout.decode(), r"^\d+ samples taken, 0 lost\n[ 0-9]+\.\d %  ")
+        p = subprocess.run([EXAMPLE], env={**self.env, "FAKE_OPEN": "denied"}, capture_output=True, timeout=30)
+        self.assertEqual(p.returncode, 1)
+        self.assertIn(b"polkit refused", p.stderr)
+
+
+class Recording(FakeTest):
+    def record(self, *args, status=0, **kw):
+        p = self.run_cli("record", *args, **kw)
+        self.assertEqual(p.returncode, status, p.stderr.decode(errors="replace"))
+        return p
+
+    def info(self, name=None):
+        return json.loads(self.ok("report", "--format=json", name or self.recordings()[-1]))["recording"]
+
+    def test_status_is_passed_through(self):
+        p = self.record("--", "sh", "-c", "echo out; echo err >&2; exit 7", status=7)
+        self.assertEqual(p.stdout, b"out\n")
+        self.assertIn(b"err\n", p.stderr)
+        self.record("--", "sh", "-c", "kill -9 $$", status=137)
+        self.record("--", "sh", "-c", "kill -TERM $$", status=143)
+        self.record("true")
+        self.assertEqual(self.info()["exit_status"], 0)
+
+    def test_not_found_not_runnable(self):
+        self.assertIn("nosuch", self.fails(127, "record", "--", "nosuch"))
+        self.fails(127, "record", "--", "./nosuch")
+        self.fails(126, "record", "--", "/etc/passwd")
+        self.fails(126, "record", "--", "/")
+        self.assertEqual(self.recordings(), [])
+
+    def test_refused_means_not_run(self):
+        for env in ({"FAKE_OPEN": "denied"}, {"FAKE_START": "refused"}, {"FAKE_TARGET": "gone"}):
+            self.fails(125, "record", "--", "touch", "ran", env=env)
+            self.fails(1, "record", "-d", "1", "-p", str(os.getpid()), env=env)
+        self.fails(125, "record", "-e", "nosuch", "--", "touch", "ran")
+        self.assertFalse(os.path.exists(self.path("ran")))
+        self.assertEqual(self.recordings(), [])
+        self.assertIn("hint: second line", self.fails(125, "record", "true", env={"FAKE_OPEN": "denied"}))
+
+    def test_names(self):
+        self.record("--", "/bin/true")
+        self.assertRegex(self.recordings()[0], r"^ringside-true-\d{8}-\d{6}\.ringside$")
+        for _ in range(3):
+            self.record("-q", "true")
+        self.assertEqual(len(self.recordings()), 4)
+        self.record("-o", "mine", "true")
+        self.assertEqual(self.info("mine")["finished"], True)
+        self.assertIn("exists", self.fails(125, "record", "-o", "mine", "--", "true"))
+        self.record("-d", "0.1")
+        self.assertTrue(any(r.startswith("ringside-all-") for r in self.recordings()))
+
+    def test_unwritable(self):
+        self.assertIn("-o", self.fails(125, "record", "-o", "/nonexistent/x", "--", "touch", "ran"))
+        self.assertFalse(os.path.exists(self.path("ran")))
+        if os.geteuid() != 0:
+            os.chmod(self.dir, 0o500)
+            self.assertIn("-o", self.fails(125, "record", "--", "true"))
+            os.chmod(self.dir, 0o700)
+
+    def test_options_arrive(self):
+        self.record("-F", "777", "-e", "cpu-clock", "-e", "cpu-cycles/5000", "--ring-size=1M", "--max-frames=9",
+                    "--helper=direct", "--no-inherit", "--", "true")
+        log = self.log()
+        for line in ("helper 2", "event cpu-clock hz 777", "event cpu-cycles period 5000", "ring 1048576", "frames 9",
+                     "interactive 0", "targeted 1"):
+            self.assertIn(line + "\n", log)
+        self.assertRegex(log, r"target \d+ flags 3\n")
+        os.unlink(self.path("log"))
+        self.record("-d", "0.1")
+        self.assertIn("targeted 0\n", self.log())
+
+    def test_waits_for_descendants(self):
+        start = time.monotonic()
+        self.record("--", "true", env={"FAKE_CHILD_MS": "1000"})
+        self.assertGreater(time.monotonic() - start, 0.9)
+        start = time.monotonic()
+        self.record("--no-wait", "--", "true", env={"FAKE_CHILD_MS": "20000"})
+        self.assertLess(time.monotonic() - start, 10)
+
+    def test_duration_leaves_the_command(self):
+        self.record("-d", "0.3", "--", "sh", "-c", "exec 2>&-; sleep 1; touch survived", stdout=subprocess.DEVNULL)
+        self.assertFalse(os.path.exists(self.path("survived")))
+        time.sleep(1.5)
+        self.assertTrue(os.path.exists(self.path("survived")))
+
+    def test_pids(self):
+        a, b = (subprocess.Popen(["sleep", t]) for t in ("0.3", "0.8"))
+        start = time.monotonic()
+        self.record("-p", f"{a.pid},{b.pid}")
+        self.assertGreater(time.monotonic() - start, 0.6)
+        a.wait()
+        b.wait()
+        self.assertIn(f"{a.pid}", self.fails(1, "record", "-p", str(a.pid)))
+
+    def test_session_that_ends(self):
+        p = self.record("--", "sh", "-c", "sleep 1; touch done", status=125, env={"FAKE_END_MS": "100"})
+        self.assertIn("The helper ended the session", p.stderr.decode())
+        self.assertTrue(os.path.exists(self.path("done")))
+        self.assertTrue(self.info()["finished"])
+        self.record("-d", "20", status=1, env={"FAKE_END_MS": "100"})
+
+    def test_summary(self):
+        p = self.record("--", "sleep", "0.6", env={"FAKE_BAD_FP": "1"})
+        text = p.stderr.decode()
+        self.assertRegex(text, r"\d+ samples, 0 lost")
+        self.assertIn("did not reach their start", text)
+        self.assertIn("-fno-omit-frame-pointer", text)
+        self.assertIn("Next: ringside report ringside-sleep-", text)
+        self.assert_harmless(text)
+        self.assert_narrow(text)
+        self.assertNotIn("-fno-omit", self.record("--", "sleep", "0.3").stderr.decode())
+        self.assertEqual(self.record("-q", "--", "true").stderr, b"")
+
+    # Commands that outlive ringside close stderr, or we would wait for them at the end of that pipe.
+    def signalled(self, *signals, args=(), command=("sleep", "30"), pause=0.6):
+        p = subprocess.Popen([RINGSIDE, "record", *args, *(["--", *command] if command else [])], cwd=self.dir,
+                             env=self.env, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE)
+        for s in signals:
+            time.sleep(pause)
+            p.send_signal(s)
+        err = p.communicate(timeout=20)[1].decode()
+        self.assertTrue(self.info()["finished"], err)
+        return p.returncode, err
+
+    def test_term_and_hup_finish(self):
+        self.assertEqual(self.signalled(signal.SIGTERM)[0], 143)
+        self.assertEqual(self.signalled(signal.SIGHUP)[0], 129)
+        for s in (signal.SIGTERM, signal.SIGHUP, signal.SIGINT):
+            self.assertEqual(self.signalled(s, command=None)[0], 0)
+
+    def test_term_does_not_wait_for_ever(self):
+        start = time.monotonic()
+        status, _ = self.signalled(signal.SIGTERM, command=("sh", "-c", "exec 2>&-; trap '' TERM; for i in 1 2 3 4; do sleep 1; done"))
+        self.assertEqual(status, 143)
+        self.assertLess(time.monotonic() - start, 3.5)
+
+    def test_second_interrupt_is_at_once(self):
+        start = time.monotonic()
+        command = ("sh", "-c", "exec 2>&-; trap '' INT; for i in 1 2 3 4 5; do sleep 1; done")
+        self.assertEqual(self.signalled(signal.SIGINT, signal.SIGINT, command=command)[0], 130)
+        self.assertLess(time.monotonic() - start, 4)
+
+    def test_ctrl_c_on_a_terminal(self):
+        script = "trap 'echo CAUGHT; exit 5' INT; echo READY; while :; do sleep 0.1; done"
+        text, status = on_terminal(self, ["record", "--", "sh", "-c", script], keys=[b"\x03"], until="READY")
+        self.assertEqual(status, 5, text)
+        self.assertEqual(text.count("CAUGHT"), 1, text)
+        self.assertIn("Next: ringside report", text)
+
+    def test_child_has_the_terminal(self):
+        script = "test -t 0 && test -t 1 && test -t 2 && read x && echo GOT-$x"
+        text, status = on_terminal(self, ["record", "--", "sh", "-c", "echo READY; " + script], keys=[b"word\n"], until="READY")
+        self.assertEqual(status, 0, text)
+        self.assertIn("GOT-word", text)
+
+    def test_live_line(self):
+        text, status = on_terminal(self, ["record", "--", "sleep", "1.5"])
+        self.assertEqual(status, 0)
+        lines = re.findall(r"\r([^\r\n]*samples, \d+ lost *)\r", text)
+        self.assertTrue(2 <= len(lines) <= 8, text)
+        self.assert_narrow("\n".join(lines), 79)
+        self.assertNotRegex(on_terminal(self, ["record", "-q", "--", "sleep", "1"])[0], "samples")
+        # Not over a program that has taken the screen.
+        text, _ = on_terminal(self, ["record", "--", "sh", "-c", "stty raw; sleep 1; stty sane"])
+        self.assertNotRegex(text, r"\r[^\r\n]*samples, \d+ lost *\r")
+
+    def test_closed_stderr(self):
+        r, w = os.pipe()
+        os.close(r)
+        p = subprocess.run([RINGSIDE, "record", "--", "sh", "-c", "exit 3"], cwd=self.dir, env=self.env, stderr=w, timeout=20)
+        os.close(w)
+        self.assertEqual(p.returncode, 3)
+        self.assertTrue(self.info()["finished"])
+
+    def test_ignored_sigchld(self):
+        old = signal.signal(signal.SIGCHLD, signal.SIG_IGN)
+        try:
+            p = subprocess.Popen([RINGSIDE, "record", "-q", "--", "sh", "-c", "exit 6"], cwd=self.dir, env=self.env,
+                                 stdout=subprocess.PIPE)
+            p.stdout.read()
+        finally:
+            signal.signal(signal.SIGCHLD, old)
+        p.stdout.close()
+        p.wait()
+        self.assertEqual(self.info()["exit_status"], 6 << 8)
+
+
+if __name__ == "__main__":
+    unittest.main(argv=[sys.argv[0], *sys.argv[5:]])
