@@ -4,6 +4,7 @@
 # profiles a small program twice: as a user without any right, over a real dbus-daemon and polkitd with a polkit
 # rule for that user, and as root without a bus. Nothing is installed outside a mount namespace of its own.
 set -eu
+
 say() {
         printf '\n%s\n' "$*"
 }

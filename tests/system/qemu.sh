@@ -16,7 +16,8 @@ skip() {
         exit 77
 }
 
-build= files=()
+build=""
+files=()
 while [ $# -gt 1 ]; do
         case $1 in
         --build) build=$2 ;;
