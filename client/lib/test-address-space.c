@@ -1,0 +1,659 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+
+/*
+ * Real processes where it can be: this one, and the fixture programs, which print where their functions are.
+ * Trees made to look like /proc where a real one would not hold still.
+ */
+
+#include <dirent.h>
+#include <dlfcn.h>
+#include <fcntl.h>
+#include <inttypes.h>
+#include <limits.h>
+#include <pthread.h>
+#include <setjmp.h>
+#include <signal.h>
+#include <stdarg.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <sys/sysmacros.h>
+#include <sys/wait.h>
+#include <time.h>
+
+#include <cmocka.h>
+
+#include "symbolizer.h"
+#include "util.h"
+
+DEFINE_CLEANUP(Symbolizer, symbolizer_free)
+DEFINE_CLEANUP(AddressSpace, address_space_free)
+
+#define _cleanup_symbolizer_ _cleanup_(symbolizer_freep)
+#define _cleanup_space_ _cleanup_(address_space_freep)
+
+__attribute__((noinline, used)) static int some_function_of_ours(int n) {
+        return n * 5 + 3;
+}
+
+static const char *get_fixtures(void) {
+        const char *dir = getenv("FIXTURES");
+
+        assert_non_null(dir);
+        return dir;
+}
+
+_printf_(1, 2) static void run(const char *format, ...) {
+        char command[2 * PATH_MAX];
+        va_list ap;
+
+        va_start(ap, format);
+        vsnprintf(command, sizeof(command), format, ap);
+        va_end(ap);
+        assert_int_equal(system(command), 0);
+}
+
+static int set_up_directory(void **state) {
+        char *dir = strdup("/tmp/test-address-space-XXXXXX");
+
+        *state = dir;
+        return mkdtemp(dir) ? 0 : -1;
+}
+
+static int tear_down_directory(void **state) {
+        run("rm -rf '%s'", (char *) *state);
+        free(*state);
+        return 0;
+}
+
+/* ---- the fixture programs ---- */
+
+typedef struct Program {
+        pid_t pid;
+        FILE *output;
+        int input; /* it lives until this is closed */
+        uint64_t global, local, far, main;
+} Program;
+
+static void program_read_address(Program *program, const char *name, uint64_t *ret) {
+        char actual[64];
+        unsigned long address;
+
+        assert_int_equal(fscanf(program->output, "%63s %lx", actual, &address), 2);
+        assert_string_equal(actual, name);
+        *ret = address;
+}
+
+static void program_start(Program *program, const char *path) {
+        int in[2], out[2];
+
+        assert_int_equal(pipe2(in, O_CLOEXEC), 0);
+        assert_int_equal(pipe2(out, O_CLOEXEC), 0);
+        program->pid = fork();
+        assert_true(program->pid >= 0);
+        if (program->pid == 0) {
+                dup2(in[0], 0);
+                dup2(out[1], 1);
+                execl(path, path, NULL);
+                _exit(127);
+        }
+        close(in[0]);
+        close(out[1]);
+        program->input = in[1];
+        program->output = fdopen(out[0], "r");
+        assert_non_null(program->output);
+        program_read_address(program, "fixture_global", &program->global);
+        program_read_address(program, "fixture_local", &program->local);
+        program_read_address(program, "fixture_far", &program->far);
+        program_read_address(program, "main", &program->main);
+}
+
+static void program_stop(Program *program) {
+        close(program->input);
+        assert_int_equal(waitpid(program->pid, NULL, 0), program->pid);
+        fclose(program->output);
+}
+
+static void assert_resolves(AddressSpace *space, uint64_t address, const char *name, uint64_t offset) {
+        Resolved resolved;
+
+        assert_int_equal(address_space_resolve(space, address, false, &resolved), 0);
+        assert_non_null(resolved.file);
+        if (!name) {
+                assert_null(resolved.name);
+                return;
+        }
+        assert_non_null(resolved.name);
+        assert_string_equal(resolved.name, name);
+        assert_int_equal(resolved.name_offset, offset);
+}
+
+static void assert_knows_program(AddressSpace *space, const Program *program, bool has_local) {
+        assert_resolves(space, program->global, "fixture_global", 0);
+        assert_resolves(space, program->global + 1, "fixture_global", 1);
+        assert_resolves(space, program->far, "fixture_far", 0);
+        assert_resolves(space, program->main, "main", 0);
+        assert_resolves(space, program->local, has_local ? "fixture_local" : NULL, 0);
+}
+
+static void open_space(Symbolizer **symbolizer, AddressSpace **space, pid_t pid, const char *proc,
+                       const char *symbol_dir) {
+        SymbolizerOptions options = { .proc = proc, .symbol_dir = symbol_dir };
+
+        assert_int_equal(symbolizer_new(symbolizer, &options), 0);
+        assert_int_equal(address_space_new(space, *symbolizer, pid), 0);
+        assert_int_equal(address_space_refresh(*space), 1);
+}
+
+static void test_every_layout(_unused_ void **state) {
+        static const struct {
+                const char *name;
+                bool has_local;
+        } fixtures[] = {
+                { "pie", true },
+                { "nopie", true },
+                { "static", true },
+                { "lld", true },
+                { "lld-separate", true },
+                { "lld-base", true },
+                { "base-pie", true },
+                { "base", true },
+                { "far", true },
+                { "far-lld", true },
+                { "dynamic", false },
+                { "by-id", true },
+                { "linked/by-link", true },
+        };
+        char path[PATH_MAX], symbol_dir[PATH_MAX];
+
+        snprintf(symbol_dir, sizeof(symbol_dir), "%s/debug", get_fixtures());
+        for (size_t i = 0; i < ELEMENTSOF(fixtures); i++) {
+                _cleanup_symbolizer_ Symbolizer *symbolizer = NULL;
+                _cleanup_space_ AddressSpace *space = NULL;
+                Program program;
+
+                snprintf(path, sizeof(path), "%s/%s", get_fixtures(), fixtures[i].name);
+                program_start(&program, path);
+                open_space(&symbolizer, &space, program.pid, NULL, symbol_dir);
+                assert_knows_program(space, &program, fixtures[i].has_local);
+                program_stop(&program);
+        }
+}
+
+/* A debug file that cannot prove what it is names nothing. */
+static void test_wrong_debug_files(_unused_ void **state) {
+        static const char *const fixtures[] = { "by-wrong-id", "linked/by-wrong-link" };
+        char path[PATH_MAX], symbol_dir[PATH_MAX];
+
+        snprintf(symbol_dir, sizeof(symbol_dir), "%s/debug", get_fixtures());
+        for (size_t i = 0; i < ELEMENTSOF(fixtures); i++) {
+                _cleanup_symbolizer_ Symbolizer *symbolizer = NULL;
+                _cleanup_space_ AddressSpace *space = NULL;
+                Program program;
+                Resolved resolved;
+
+                snprintf(path, sizeof(path), "%s/%s", get_fixtures(), fixtures[i]);
+                program_start(&program, path);
+                open_space(&symbolizer, &space, program.pid, NULL, symbol_dir);
+                assert_int_equal(address_space_resolve(space, program.local, false, &resolved), 0);
+                assert_null(resolved.name);
+                assert_string_equal(resolved.file->path, path);
+                program_stop(&program);
+        }
+}
+
+/* ELF addresses are those that readelf shows, whatever the load address was. */
+static void test_address_in_file(_unused_ void **state) {
+        _cleanup_symbolizer_ Symbolizer *symbolizer = NULL;
+        _cleanup_space_ AddressSpace *space = NULL;
+        char path[PATH_MAX], command[PATH_MAX + 64];
+        unsigned long expected;
+        Program program;
+        Resolved resolved;
+        FILE *nm;
+
+        snprintf(path, sizeof(path), "%s/lld", get_fixtures());
+        snprintf(command, sizeof(command), "nm '%s' | grep ' fixture_global$'", path);
+        nm = popen(command, "r");
+        assert_int_equal(fscanf(nm, "%lx", &expected), 1);
+        pclose(nm);
+
+        program_start(&program, path);
+        open_space(&symbolizer, &space, program.pid, NULL, NULL);
+        assert_int_equal(address_space_resolve(space, program.global + 3, false, &resolved), 0);
+        assert_int_equal(resolved.address, expected + 3);
+        /* A call that is the last instruction of its function returns to the next one. */
+        assert_int_equal(address_space_resolve(space, program.global, true, &resolved), 0);
+        assert_int_equal(resolved.address, expected - 1);
+        assert_true(!resolved.name || strcmp(resolved.name, "fixture_global") != 0);
+        program_stop(&program);
+}
+
+/* What was opened while the process was there is named when it and its file are gone. */
+static void test_outlives_process_and_file(void **state) {
+        _cleanup_symbolizer_ Symbolizer *symbolizer = NULL;
+        _cleanup_space_ AddressSpace *space = NULL;
+        char path[PATH_MAX];
+        Program program;
+
+        snprintf(path, sizeof(path), "%s/program", (char *) *state);
+        run("cp '%s/pie' '%s'", get_fixtures(), path);
+        program_start(&program, path);
+        open_space(&symbolizer, &space, program.pid, NULL, NULL);
+        assert_int_equal(unlink(path), 0);
+        program_stop(&program);
+        assert_int_equal(address_space_refresh(space), -ESRCH);
+        assert_true(address_space_contains(space, program.global));
+        assert_knows_program(space, &program, true);
+}
+
+/* A tree like /proc with what an ordinary user may use of it. */
+static void make_proc_of(const char *dir, pid_t pid) {
+        run("mkdir '%s/%d' && for f in maps root status task; do ln -s /proc/%d/$f '%s/%d/'; done", dir, pid, pid, dir,
+            pid);
+}
+
+static void check_file_that_is_gone(const char *dir, bool replaced) {
+        _cleanup_symbolizer_ Symbolizer *symbolizer = NULL, *privileged = NULL;
+        _cleanup_space_ AddressSpace *space = NULL, *privileged_space = NULL;
+        char path[PATH_MAX];
+        Program program;
+        Resolved resolved;
+
+        snprintf(path, sizeof(path), "%s/program", dir);
+        run("cp '%s/pie' '%s'", get_fixtures(), path);
+        program_start(&program, path);
+        assert_int_equal(unlink(path), 0);
+        if (replaced)
+                run("cp '%s/lld' '%s'", get_fixtures(), path);
+
+        make_proc_of(dir, program.pid);
+        open_space(&symbolizer, &space, program.pid, dir, NULL);
+        assert_int_equal(address_space_resolve(space, program.global, false, &resolved), 0);
+        assert_null(resolved.name);
+        assert_string_equal(resolved.file->path, path);
+        assert_true(resolved.file->deleted);
+        assert_true(resolved.address < 1 << 20); /* an offset in the file */
+        assert_true(symbolizer_get_n_refused(symbolizer) >= 1);
+
+        open_space(&privileged, &privileged_space, program.pid, NULL, NULL);
+        if (getuid() == 0)
+                assert_knows_program(privileged_space, &program, true);
+        program_stop(&program);
+}
+
+static void test_deleted_file(void **state) {
+        check_file_that_is_gone(*state, false);
+}
+
+static void test_replaced_file(void **state) {
+        check_file_that_is_gone(*state, true);
+}
+
+/* Deleted after we had seen it: the process had it all the time. */
+static void test_deleted_later(void **state) {
+        _cleanup_symbolizer_ Symbolizer *symbolizer = NULL;
+        _cleanup_space_ AddressSpace *space = NULL;
+        char path[PATH_MAX];
+        Program program;
+
+        snprintf(path, sizeof(path), "%s/program", (char *) *state);
+        run("cp '%s/pie' '%s'", get_fixtures(), path);
+        program_start(&program, path);
+        make_proc_of(*state, program.pid);
+        open_space(&symbolizer, &space, program.pid, *state, NULL);
+        assert_int_equal(unlink(path), 0);
+        assert_int_equal(address_space_refresh(space), 0);
+        assert_knows_program(space, &program, true);
+        program_stop(&program);
+}
+
+static void test_name_that_looks_deleted(void **state) {
+        _cleanup_symbolizer_ Symbolizer *symbolizer = NULL;
+        _cleanup_space_ AddressSpace *space = NULL;
+        char path[PATH_MAX];
+        Program program;
+        Resolved resolved;
+
+        snprintf(path, sizeof(path), "%s/new\nline (deleted)", (char *) *state);
+        run("cp '%s/pie' '%s'", get_fixtures(), path);
+        program_start(&program, path);
+        open_space(&symbolizer, &space, program.pid, NULL, NULL);
+        assert_knows_program(space, &program, true);
+        assert_int_equal(address_space_resolve(space, program.main, false, &resolved), 0);
+        assert_string_equal(resolved.file->path, path);
+        assert_false(resolved.file->deleted);
+        assert_int_equal(address_space_refresh(space), 0);
+        program_stop(&program);
+}
+
+/* ---- this process ---- */
+
+static void test_ourselves(_unused_ void **state) {
+        _cleanup_symbolizer_ Symbolizer *symbolizer = NULL;
+        _cleanup_space_ AddressSpace *space = NULL, *child = NULL;
+        Resolved resolved, again;
+        uint64_t generation;
+
+        open_space(&symbolizer, &space, getpid(), NULL, NULL);
+        assert_resolves(space, (uint64_t) (uintptr_t) some_function_of_ours + 1, "some_function_of_ours", 1);
+        assert_resolves(space, (uint64_t) (uintptr_t) dlsym(RTLD_DEFAULT, "cmocka_set_message_output"),
+                        "cmocka_set_message_output", 0);
+        generation = address_space_get_generation(space);
+        assert_int_equal(address_space_refresh(space), 0);
+        assert_int_equal(address_space_get_generation(space), generation);
+        assert_int_equal(symbolizer_get_n_refused(symbolizer), 0);
+
+        assert_int_equal(address_space_fork(&child, space, getpid()), 0);
+        assert_int_equal(address_space_resolve(space, (uintptr_t) some_function_of_ours, false, &resolved), 0);
+        assert_int_equal(address_space_resolve(child, (uintptr_t) some_function_of_ours, false, &again), 0);
+        assert_ptr_equal(resolved.file, again.file);
+        assert_true(resolved.file->id >= 1);
+        assert_true(resolved.file->size > 0);
+        assert_int_equal(address_space_refresh(child), 0);
+        assert_int_equal(address_space_get_n_mappings(child), address_space_get_n_mappings(space));
+
+        address_space_clear(space);
+        assert_int_equal(address_space_get_n_mappings(space), 0);
+        assert_false(address_space_contains(space, (uintptr_t) some_function_of_ours));
+        assert_true(address_space_get_generation(space) != generation);
+        assert_int_equal(address_space_resolve(space, (uintptr_t) some_function_of_ours, false, &resolved), 0);
+        assert_string_equal(resolved.file->path, "[unknown]");
+        assert_int_equal(resolved.address, (uintptr_t) some_function_of_ours);
+        assert_int_equal(address_space_refresh(space), 1);
+        assert_int_equal(address_space_resolve(space, (uintptr_t) some_function_of_ours, false, &again), 0);
+        assert_string_equal(again.name, "some_function_of_ours");
+}
+
+static void test_vdso(_unused_ void **state) {
+        void *vdso = dlopen("linux-vdso.so.1", RTLD_LAZY | RTLD_NOLOAD);
+        _cleanup_symbolizer_ Symbolizer *symbolizer = NULL;
+        _cleanup_space_ AddressSpace *space = NULL;
+        Resolved resolved;
+        void *function;
+
+        if (!vdso)
+                skip(); /* started with vdso=0 */
+        function = dlsym(vdso, "__vdso_clock_gettime");
+        if (!function)
+                function = dlsym(vdso, "__kernel_clock_gettime");
+        assert_non_null(function);
+        open_space(&symbolizer, &space, getpid(), NULL, NULL);
+        assert_int_equal(address_space_resolve(space, (uintptr_t) function, false, &resolved), 0);
+        assert_string_equal(resolved.file->path, "[vdso]");
+        assert_non_null(resolved.name);
+        assert_non_null(strstr(resolved.name, "clock_gettime"));
+        dlclose(vdso);
+}
+
+static void append_function(const char *path, uint64_t address, const char *name) {
+        FILE *file = fopen(path, "ae");
+
+        assert_non_null(file);
+        fprintf(file, "%" PRIx64 " 40 %s\n", address, name);
+        fclose(file);
+}
+
+static void test_jit(_unused_ void **state) {
+        const struct timespec past_interval = { .tv_nsec = 250000000 };
+        _cleanup_symbolizer_ Symbolizer *symbolizer = NULL;
+        _cleanup_space_ AddressSpace *space = NULL;
+        const char *kept;
+        Resolved resolved;
+        char path[64];
+        void *page;
+
+        page = mmap(NULL, 4096, PROT_READ | PROT_EXEC, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+        assert_ptr_not_equal(page, MAP_FAILED);
+        snprintf(path, sizeof(path), "/tmp/perf-%d.map", getpid());
+        append_function(path, (uintptr_t) page, "js:first");
+
+        open_space(&symbolizer, &space, getpid(), NULL, NULL);
+        assert_int_equal(address_space_resolve(space, (uintptr_t) page + 4, false, &resolved), 0);
+        assert_string_equal(resolved.file->path, "[jit]");
+        assert_int_equal(resolved.address, (uintptr_t) page + 4);
+        assert_string_equal(resolved.name, "js:first");
+        assert_int_equal(resolved.name_offset, 4);
+        kept = resolved.name;
+        assert_resolves(space, (uintptr_t) page + 0x40, NULL, 0);
+
+        append_function(path, (uintptr_t) page + 0x40, "js:second");
+        nanosleep(&past_interval, NULL);
+        assert_resolves(space, (uintptr_t) page + 0x40, "js:second", 0);
+
+        /* A file that was written anew, as after a restart of the engine. */
+        assert_int_equal(unlink(path), 0);
+        append_function(path, (uintptr_t) page, "js:third");
+        nanosleep(&past_interval, NULL);
+        assert_resolves(space, (uintptr_t) page, "js:third", 0);
+        assert_string_equal(kept, "js:first");
+        assert_int_equal(unlink(path), 0);
+        munmap(page, 4096);
+}
+
+static void *sleep_on(void *pipe_fd) {
+        char c;
+
+        (void) !read(*(int *) pipe_fd, &c, 1);
+        _exit(0);
+}
+
+/* The directory of the leader shows no mappings any more. */
+static void test_leader_is_gone(_unused_ void **state) {
+        _cleanup_symbolizer_ Symbolizer *symbolizer = NULL;
+        _cleanup_space_ AddressSpace *space = NULL;
+        int end[2], status = 0;
+        char path[64], text[512];
+        pthread_t thread;
+        pid_t pid;
+
+        assert_int_equal(pipe(end), 0);
+        pid = fork();
+        assert_true(pid >= 0);
+        if (pid == 0) {
+                close(end[1]);
+                pthread_create(&thread, NULL, sleep_on, &end[0]);
+                pthread_exit(NULL);
+        }
+        snprintf(path, sizeof(path), "/proc/%d/stat", pid);
+        for (unsigned i = 0; i < 500 && !status; i++) {
+                FILE *stat = fopen(path, "re");
+
+                assert_non_null(stat);
+                status = fgets(text, sizeof(text), stat) && strstr(text, ") Z ");
+                fclose(stat);
+                usleep(10000);
+        }
+        assert_true(status);
+        open_space(&symbolizer, &space, pid, NULL, NULL);
+        assert_resolves(space, (uint64_t) (uintptr_t) some_function_of_ours, "some_function_of_ours", 0);
+        close(end[0]);
+        close(end[1]);
+        waitpid(pid, NULL, 0);
+}
+
+/* A process that has exited and was not waited for has a directory, and no memory. */
+static void test_zombie(_unused_ void **state) {
+        _cleanup_symbolizer_ Symbolizer *symbolizer = NULL;
+        _cleanup_space_ AddressSpace *space = NULL;
+        siginfo_t info;
+        pid_t pid = fork();
+
+        if (pid == 0)
+                _exit(0);
+        assert_int_equal(waitid(P_PID, (id_t) pid, &info, WEXITED | WNOWAIT), 0);
+        assert_int_equal(symbolizer_new(&symbolizer, NULL), 0);
+        assert_int_equal(address_space_new(&space, symbolizer, pid), 0);
+        assert_int_equal(address_space_refresh(space), -ESRCH);
+        waitpid(pid, NULL, 0);
+        assert_int_equal(address_space_refresh(space), -ESRCH);
+}
+
+/* ---- trees that look like /proc ---- */
+
+static FILE *create_maps(const char *dir) {
+        char path[PATH_MAX];
+        FILE *maps;
+
+        run("mkdir -p '%s/42' && ln -sfn / '%s/42/root'", dir, dir);
+        snprintf(path, sizeof(path), "%s/42/maps", dir);
+        maps = fopen(path, "we");
+        assert_non_null(maps);
+        return maps;
+}
+
+static unsigned count_fds(void) {
+        DIR *dir = opendir("/proc/self/fd");
+        unsigned n = 0;
+
+        while (readdir(dir))
+                n++;
+        closedir(dir);
+        return n;
+}
+
+static void test_fds_are_bounded(void **state) {
+        _cleanup_symbolizer_ Symbolizer *symbolizer = NULL;
+        _cleanup_space_ AddressSpace *space = NULL;
+        unsigned before = count_fds();
+        FILE *maps = create_maps(*state);
+        char path[PATH_MAX];
+
+        run("for i in $(seq 400); do cp '%s/tiny' '%s/'f$i; done", get_fixtures(), (char *) *state);
+        for (unsigned i = 1; i <= 400; i++) {
+                struct stat st;
+
+                snprintf(path, sizeof(path), "%s/f%u", (char *) *state, i);
+                assert_int_equal(stat(path, &st), 0);
+                fprintf(maps, "%x000-%x000 r-xp 00000000 %02x:%02x %lu %s\n", i, i + 1, major(st.st_dev),
+                        minor(st.st_dev), (unsigned long) st.st_ino, path);
+        }
+        fclose(maps);
+        open_space(&symbolizer, &space, 42, *state, NULL);
+        assert_int_equal(address_space_get_n_mappings(space), 400);
+        assert_true(count_fds() > before);
+        assert_true(count_fds() <= before + 256);
+        for (unsigned i = 1; i <= 400; i++) {
+                Resolved resolved;
+
+                assert_int_equal(address_space_resolve(space, (uint64_t) i << 12, false, &resolved), 0);
+                assert_int_equal(resolved.file->build_id_len, 20);
+                assert_int_equal(resolved.file->id, i);
+        }
+        assert_int_equal(count_fds(), before);
+        assert_int_equal(symbolizer_get_n_refused(symbolizer), 0);
+}
+
+static void test_other_inode_or_device(void **state) {
+        _cleanup_symbolizer_ Symbolizer *symbolizer = NULL;
+        _cleanup_space_ AddressSpace *space = NULL;
+        FILE *maps = create_maps(*state);
+        Resolved resolved[3];
+        char path[PATH_MAX];
+        struct stat st;
+
+        snprintf(path, sizeof(path), "%s/tiny", get_fixtures());
+        assert_int_equal(stat(path, &st), 0);
+        fprintf(maps, "1000-2000 r-xp 00000000 %02x:%02x %lu %s\n", major(st.st_dev), minor(st.st_dev),
+                (unsigned long) st.st_ino, path);
+        fprintf(maps, "2000-3000 r-xp 00000000 %02x:%02x %lu %s\n", major(st.st_dev), minor(st.st_dev),
+                (unsigned long) st.st_ino + 1, path);
+        fprintf(maps, "3000-4000 r-xp 00000000 %02x:%02x %lu %s\n", major(st.st_dev) + 1, minor(st.st_dev),
+                (unsigned long) st.st_ino, path);
+        fclose(maps);
+        open_space(&symbolizer, &space, 42, *state, NULL);
+        for (unsigned i = 0; i < 3; i++) {
+                assert_int_equal(address_space_resolve(space, (i + 1) << 12, false, &resolved[i]), 0);
+                assert_string_equal(resolved[i].file->path, path);
+        }
+        assert_int_equal(resolved[0].file->build_id_len, 20);
+        assert_int_equal(resolved[1].file->build_id_len, 0);
+        /* Where stat() shows an anonymous device, as on btrfs and overlayfs, the inode has to do. */
+        assert_int_equal(resolved[2].file->build_id_len, major(st.st_dev) == 0 ? 20 : 0);
+        assert_true(resolved[0].file != resolved[1].file);
+        assert_int_equal(symbolizer_get_n_refused(symbolizer), major(st.st_dev) == 0 ? 1 : 2);
+}
+
+/* Devices, FIFOs and directories that a line names are not touched, and nothing blocks. */
+static void test_no_regular_files(void **state) {
+        _cleanup_symbolizer_ Symbolizer *symbolizer = NULL;
+        _cleanup_space_ AddressSpace *space = NULL;
+        FILE *maps = create_maps(*state);
+        const char *dir = *state;
+
+        run("mkfifo '%s/fifo'", dir);
+        fprintf(maps, "1000-2000 r-xp 00000000 00:05 5 /dev/zero\n");
+        fprintf(maps, "2000-3000 r-xp 00000000 fe:00 6 %s/fifo\n", dir);
+        fprintf(maps, "3000-4000 r-xp 00000000 fe:00 7 %s\n", dir);
+        fprintf(maps, "4000-5000 r-xp 00000000 fe:00 8 relative\n");
+        fprintf(maps, "5000-6000 r-xp 00000000 00:01 9 /memfd:doublemapper (deleted)\n");
+        fclose(maps);
+        open_space(&symbolizer, &space, 42, dir, NULL);
+        for (uint64_t address = 0x1000; address < 0x6000; address += 0x1000)
+                assert_resolves(space, address, NULL, 0);
+        assert_int_equal(symbolizer_get_n_refused(symbolizer), 2);
+}
+
+/* A 32-bit process has another vDSO than we. */
+static void test_other_vdso(void **state) {
+        _cleanup_symbolizer_ Symbolizer *symbolizer = NULL;
+        _cleanup_space_ AddressSpace *space = NULL;
+        FILE *maps = create_maps(*state);
+        Resolved resolved;
+
+        fprintf(maps, "f7f00000-f7f02000 r-xp 00000000 00:00 0 [vdso]\n");
+        fclose(maps);
+        open_space(&symbolizer, &space, 42, *state, NULL);
+        assert_int_equal(address_space_resolve(space, 0xf7f00a10, false, &resolved), 0);
+        assert_string_equal(resolved.file->path, "[vdso]");
+        if (sizeof(void *) == 8)
+                assert_int_equal(resolved.file->build_id_len, 0);
+}
+
+static void test_many_mappings(void **state) {
+        _cleanup_symbolizer_ Symbolizer *symbolizer = NULL;
+        _cleanup_space_ AddressSpace *space = NULL;
+        FILE *maps = create_maps(*state);
+        clock_t start = clock();
+        Resolved resolved;
+
+        /* Every second one another file that is not there. */
+        for (unsigned i = 1; i <= 100000; i++)
+                if (i % 2 == 0)
+                        fprintf(maps, "%x000-%x000 r-xp 00000000 00:00 0 \n", i, i + 1);
+                else
+                        fprintf(maps, "%x000-%x000 r-xp 00000000 fe:00 %u /nowhere/%u\n", i, i + 1, i, i);
+        fclose(maps);
+        open_space(&symbolizer, &space, 42, *state, NULL);
+        assert_int_equal(address_space_get_n_mappings(space), 100000);
+        for (unsigned i = 0; i < 5; i++)
+                assert_int_equal(address_space_refresh(space), 0);
+        assert_int_equal(address_space_resolve(space, 0x1235567, false, &resolved), 0);
+        assert_int_equal(resolved.address, 0x567);
+        assert_true(clock() - start < 10 * CLOCKS_PER_SEC);
+}
+
+int main(void) {
+        static const struct CMUnitTest tests[] = {
+                cmocka_unit_test(test_every_layout),
+                cmocka_unit_test(test_wrong_debug_files),
+                cmocka_unit_test(test_address_in_file),
+                cmocka_unit_test_setup_teardown(test_outlives_process_and_file, set_up_directory, tear_down_directory),
+                cmocka_unit_test_setup_teardown(test_deleted_file, set_up_directory, tear_down_directory),
+                cmocka_unit_test_setup_teardown(test_replaced_file, set_up_directory, tear_down_directory),
+                cmocka_unit_test_setup_teardown(test_deleted_later, set_up_directory, tear_down_directory),
+                cmocka_unit_test_setup_teardown(test_name_that_looks_deleted, set_up_directory, tear_down_directory),
+                cmocka_unit_test(test_ourselves),
+                cmocka_unit_test(test_vdso),
+                cmocka_unit_test(test_jit),
+                cmocka_unit_test(test_leader_is_gone),
+                cmocka_unit_test(test_zombie),
+                cmocka_unit_test_setup_teardown(test_fds_are_bounded, set_up_directory, tear_down_directory),
+                cmocka_unit_test_setup_teardown(test_other_inode_or_device, set_up_directory, tear_down_directory),
+                cmocka_unit_test_setup_teardown(test_no_regular_files, set_up_directory, tear_down_directory),
+                cmocka_unit_test_setup_teardown(test_other_vdso, set_up_directory, tear_down_directory),
+                cmocka_unit_test_setup_teardown(test_many_mappings, set_up_directory, tear_down_directory),
+        };
+
+        return cmocka_run_group_tests(tests, NULL, NULL);
+}

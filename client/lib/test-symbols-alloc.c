@@ -1,0 +1,200 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+
+/*
+ * The n-th allocation fails, for every n, in whatever reads symbols: each time the answer is -ENOMEM or
+ * right, nothing leaks (a sanitizer looks) and what is half-built can be freed and used again.
+ * Linked with --wrap for the allocator.
+ */
+
+#include <fcntl.h>
+#include <limits.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "elf-file.h"
+#include "perf-map.h"
+#include "symbolizer.h"
+
+DEFINE_CLEANUP(Symbolizer, symbolizer_free)
+DEFINE_CLEANUP(AddressSpace, address_space_free)
+
+/* The wrappers have no argument to find it by. Below 0: nothing fails. */
+static long allocations_left = -1;
+
+static bool allocation_fails(void) {
+        if (allocations_left < 0)
+                return false;
+        return allocations_left-- == 0;
+}
+
+#define WRAP(type, name, parameters, arguments)                                                                        \
+        type __real_##name parameters;                                                                                 \
+        type __wrap_##name parameters;                                                                                 \
+        type __wrap_##name parameters {                                                                                \
+                if (allocation_fails()) {                                                                              \
+                        errno = ENOMEM;                                                                                \
+                        return NULL;                                                                                   \
+                }                                                                                                      \
+                return __real_##name arguments;                                                                        \
+        }
+
+WRAP(void *, malloc, (size_t size), (size))
+WRAP(void *, calloc, (size_t n, size_t size), (n, size))
+WRAP(void *, realloc, (void *p, size_t size), (p, size))
+WRAP(void *, reallocarray, (void *p, size_t n, size_t size), (p, n, size))
+WRAP(char *, strdup, (const char *s), (s))
+WRAP(char *, strndup, (const char *s, size_t n), (s, n))
+
+/* Returns 0 or -ENOMEM; whatever else fails is a failed test. */
+typedef int (*Scenario)(void);
+
+static void fail_every_allocation(Scenario scenario) {
+        long n = 0;
+        int r;
+
+        do {
+                allocations_left = n++;
+                r = scenario();
+                /* The last round is the one that did not come to its failure. */
+                if (allocations_left >= 0) {
+                        allocations_left = -1;
+                        assert_int_equal(r, 0);
+                        break;
+                }
+                assert_true(r == -ENOMEM || r == 0);
+                assert_true(n < 100000);
+        } while (true);
+        assert_true(n > 1);
+}
+
+static int read_elf(void) {
+        _cleanup_(symbol_table_freep) SymbolTable *table = NULL;
+        _cleanup_(elf_file_freep) ElfFile *elf = NULL;
+        _cleanup_free_ char *name = NULL;
+        char path[PATH_MAX];
+        uint32_t crc;
+        int fd, r;
+
+        snprintf(path, sizeof(path), "%s/linked/by-link", getenv("FIXTURES"));
+        fd = open(path, O_RDONLY | O_CLOEXEC);
+        r = elf_file_new_take_fd(&elf, fd);
+        if (r < 0) {
+                close_fd(fd);
+                return r;
+        }
+        r = symbol_table_new(&table);
+        if (r < 0)
+                return r;
+        r = elf_file_read_symbols(elf, ELF_DYNSYM, table);
+        if (r < 0)
+                return r;
+        r = symbol_table_seal(table, true);
+        if (r < 0)
+                return r;
+        r = elf_file_get_debuglink(elf, &name, &crc);
+        return r < 0 ? r : elf_file_get_crc(elf, &crc);
+}
+
+static int parse_perf_map(void) {
+        static const char text[] = "1000 10 a\n2000 10 b\n1000 20 c\n";
+        _cleanup_(perf_map_freep) PerfMap *map = NULL;
+        size_t used;
+        int r;
+
+        r = perf_map_new(&map);
+        if (r < 0)
+                return r;
+        r = perf_map_parse(map, text, sizeof(text) - 1, &used);
+        return r < 0 ? r : perf_map_seal(map);
+}
+
+static int demangle(void) {
+        static const char *const names[] = { "main", "_ZN3foo3barEv", "_ZN3foo3barEv.cold", "_RNvC7mycrate3foo" };
+
+        for (size_t i = 0; i < ELEMENTSOF(names); i++) {
+                _cleanup_free_ char *name = NULL;
+                int r = symbol_demangle(names[i], &name);
+
+                if (r < 0)
+                        return r;
+        }
+        return 0;
+}
+
+static int resolve(void) {
+        _cleanup_(symbolizer_freep) Symbolizer *symbolizer = NULL;
+        _cleanup_(address_space_freep) AddressSpace *space = NULL, *child = NULL;
+        uint64_t addresses[] = { (uintptr_t) resolve, (uintptr_t) printf, 1 };
+        Resolved resolved;
+        int r;
+
+        r = symbolizer_new(&symbolizer, NULL);
+        if (r < 0)
+                return r;
+        r = address_space_new(&space, symbolizer, getpid());
+        if (r < 0)
+                return r;
+        r = address_space_refresh(space);
+        if (r < 0)
+                return r;
+        r = address_space_fork(&child, space, getpid());
+        if (r < 0)
+                return r;
+        for (size_t i = 0; i < ELEMENTSOF(addresses); i++) {
+                r = address_space_resolve(space, addresses[i], false, &resolved);
+                if (r < 0)
+                        return r;
+        }
+        return 0;
+}
+
+/* What failed for want of memory works when there is some again. */
+static void test_resolve_recovers(_unused_ void **state) {
+        for (long n = 0; n < 200; n++) {
+                _cleanup_(symbolizer_freep) Symbolizer *symbolizer = NULL;
+                _cleanup_(address_space_freep) AddressSpace *space = NULL;
+                Resolved resolved;
+
+                assert_int_equal(symbolizer_new(&symbolizer, NULL), 0);
+                assert_int_equal(address_space_new(&space, symbolizer, getpid()), 0);
+                allocations_left = n;
+                (void) address_space_refresh(space);
+                (void) address_space_resolve(space, (uintptr_t) resolve, false, &resolved);
+                allocations_left = -1;
+                assert_true(address_space_refresh(space) >= 0);
+                assert_int_equal(address_space_resolve(space, (uintptr_t) resolve, false, &resolved), 0);
+                assert_string_equal(resolved.name, "resolve");
+                assert_int_equal(symbolizer_get_n_refused(symbolizer), 0);
+        }
+}
+
+static void test_elf(_unused_ void **state) {
+        fail_every_allocation(read_elf);
+}
+
+static void test_perf_map(_unused_ void **state) {
+        fail_every_allocation(parse_perf_map);
+}
+
+static void test_demangle(_unused_ void **state) {
+        fail_every_allocation(demangle);
+}
+
+static void test_resolve(_unused_ void **state) {
+        fail_every_allocation(resolve);
+}
+
+int main(void) {
+        static const struct CMUnitTest tests[] = {
+                cmocka_unit_test(test_elf),
+                cmocka_unit_test(test_perf_map),
+                cmocka_unit_test(test_demangle),
+                cmocka_unit_test(test_resolve),
+                cmocka_unit_test(test_resolve_recovers),
+        };
+
+        return cmocka_run_group_tests(tests, NULL, NULL);
+}
