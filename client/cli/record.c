@@ -323,9 +323,6 @@ static void put_statistics(Record *record, bool now) {
 static unsigned count_left(Record *record) {
         if (!record->command_ended || record->options->no_wait || record->ended || record->exec_errno != 0)
                 return 0;
-        /* The end of a process may be among the records that were lost: nothing to wait for then. */
-        if (record->statistics.processes_lost > 0)
-                return 0;
         return ringside_recorder_get_n_alive(record->recorder);
 }
 

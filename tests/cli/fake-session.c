@@ -6,7 +6,7 @@
  *
  * FAKE_OPEN=denied, FAKE_START=refused, FAKE_TARGET=gone: that step fails.
  * FAKE_END_MS=N: the session ends by itself N ms after its start.
- * FAKE_CHILD_MS=N: the first target leaves a descendant that lives for N ms after the start.
+ * FAKE_CHILD_MS=N: a descendant lives for N ms after the start.
  * FAKE_BAD_FP=1: every stack ends for want of frame pointers.
  * FAKE_LOG=FILE: what was asked for, line by line.
  */
@@ -23,7 +23,6 @@
 #include "util.h"
 
 #define SAMPLES_A_ROUND 7
-#define CHILD_OFFSET 100000 /* above every pid in use here */
 
 struct RingsideSession {
         RingsideError error;
@@ -34,9 +33,11 @@ struct RingsideSession {
         unsigned n_targets;
         uint64_t start; /* ns, 0: not started */
         bool stopped;
-        bool child_announced, child_ended;
         uint64_t emitted;
 };
+
+/* When the last session was started, for the recorder knows no session. */
+static uint64_t last_start;
 
 static uint64_t now(void) {
         struct timespec t;
@@ -169,7 +170,7 @@ int ringside_session_add_target(RingsideSession *s, int pidfd, _unused_ pid_t ti
 int ringside_session_start(RingsideSession *s) {
         if (is("FAKE_START", "refused"))
                 return fail(s, RINGSIDE_E_BUDGET, "Over the budget of 1000 Hz", "use -F 500");
-        s->start = now();
+        s->start = last_start = now();
         return 0;
 }
 
@@ -190,23 +191,6 @@ static int process(RingsideRecordFunc func, void *userdata, enum RingsideProcess
         r.process.start = r.time;
         strcpy(r.process.comm, "\033[31mfake\n");
         return func(&r, userdata);
-}
-
-/* The descendant that lives on. */
-static int dispatch_child(RingsideSession *s, RingsideRecordFunc func, void *userdata) {
-        uint64_t ms = number("FAKE_CHILD_MS");
-        int r = 0;
-
-        if (ms == 0 || s->n_targets == 0)
-                return 0;
-        if (!s->child_announced) {
-                s->child_announced = true;
-                r = process(func, userdata, RINGSIDE_PROCESS_FORK, s->pids[0] + CHILD_OFFSET, s->pids[0]);
-        } else if (!s->child_ended && now() > s->start + ms * 1000000) {
-                s->child_ended = true;
-                r = process(func, userdata, RINGSIDE_PROCESS_EXIT, s->pids[0] + CHILD_OFFSET, s->pids[0]);
-        }
-        return r;
 }
 
 static int dispatch_target(RingsideSession *s, unsigned i, RingsideRecordFunc func, void *userdata) {
@@ -246,7 +230,6 @@ int ringside_session_dispatch(RingsideSession *s, RingsideRecordFunc func, void 
 
         if (end > 0 && now() > s->start + end * 1000000)
                 return fail(s, RINGSIDE_E_ENDED, "The helper ended the session", "look into its journal");
-        (void) dispatch_child(s, func, userdata);
         for (unsigned i = 0; i < s->n_targets; i++)
                 n += dispatch_target(s, i, func, userdata);
         return s->stopped ? 0 : n;
@@ -313,4 +296,11 @@ int ringside_recorder_new(RingsideRecorder **ret, const char *path, _unused_ Rin
         __typeof__(&ringside_recorder_new) real = (__typeof__(real)) dlsym(RTLD_NEXT, "ringside_recorder_new");
 
         return real ? real(ret, path, NULL, options, error) : -ENOSYS;
+}
+
+unsigned ringside_recorder_get_n_alive(RingsideRecorder *recorder) {
+        __typeof__(&ringside_recorder_get_n_alive) real =
+                (__typeof__(real)) dlsym(RTLD_NEXT, "ringside_recorder_get_n_alive");
+
+        return (real ? real(recorder) : 0) + (now() < last_start + number("FAKE_CHILD_MS") * 1000000);
 }

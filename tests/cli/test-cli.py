@@ -74,10 +74,13 @@ class CliTest(unittest.TestCase):
             self.assertLessEqual(width(line), columns, line)
 
 
-def on_terminal(test, args, env=None, columns=80, keys=None, until=None, timeout=60):
+def on_terminal(test, args, env=None, columns=80, keys=None, until=None, timeout=60, uid=None):
     """Runs ringside on a terminal of its own; keys is typed once until has appeared. Output, status."""
     pid, fd = pty.fork()
     if pid == 0:
+        if uid is not None:
+            os.setresgid(uid, uid, uid)
+            os.setresuid(uid, uid, uid)
         os.chdir(test.dir)
         os.execve(RINGSIDE, [RINGSIDE, *args], {**test.env, **(env or {})})
     fcntl.ioctl(fd, termios.TIOCSWINSZ, struct.pack("HHHH", 24, columns, 0, 0))
@@ -526,6 +529,35 @@ class Recording(FakeTest):
         # Not over a program that has taken the screen.
         text, _ = on_terminal(self, ["record", "--", "sh", "-c", "stty raw; sleep 1; stty sane"])
         self.assertNotRegex(text, r"\r[^\r\n]*samples, \d+ lost *\r")
+
+    def test_asks_only_where_somebody_is(self):
+        """polkit may ask on a terminal or a desktop, never root, never with --no-ask, never elsewhere."""
+        nobody = 65534 if os.geteuid() == 0 else os.geteuid()
+        os.chmod(self.dir, 0o777)
+        where = {"env": {"DISPLAY": ":0", "XDG_SESSION_ID": "1"}, "user": nobody, "group": nobody, "extra_groups": []}
+        if os.geteuid() != 0:
+            where = {"env": where["env"]}
+        if self.run_cli("--version", **where).returncode != 0:
+            if os.environ.get("RINGSIDE_MUST_RUN") == "1":
+                self.fail("the build is not readable by everybody")
+            self.skipTest("the build is not readable by everybody")
+
+        def asked(run):
+            if os.path.exists(self.path("log")):
+                os.unlink(self.path("log"))
+            run()
+            return "interactive 1\n" in self.log()
+
+        as_uid = {"uid": nobody if os.geteuid() == 0 else None}
+        self.assertTrue(asked(lambda: self.record("-q", "true", **where)))
+        self.assertFalse(asked(lambda: self.record("-q", "--no-ask", "true", **where)))
+        self.assertTrue(asked(lambda: on_terminal(self, ["record", "-q", "true"], **as_uid)))
+        self.assertFalse(asked(lambda: on_terminal(self, ["record", "-q", "--no-ask", "true"], **as_uid)))
+        self.assertFalse(asked(lambda: on_terminal(self, ["record", "-q", "--helper=direct", "true"], **as_uid)))
+        where["env"] = {}
+        self.assertFalse(asked(lambda: self.record("-q", "true", **where)))
+        if os.geteuid() == 0:
+            self.assertFalse(asked(lambda: on_terminal(self, ["record", "-q", "true"])))
 
     def test_closed_stderr(self):
         r, w = os.pipe()
