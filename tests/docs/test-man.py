@@ -132,7 +132,9 @@ def check_program_completion():
                   ["--event", "=", "cpu-clock", "@", "99", "true", "--"], ["-e", "cpu-clock", "@", "99", "true", "--"]):
         offered = complete("ringside", "record", *words)
         report("--frequency=" not in offered, f"record {' '.join(words)} offers no options of record", str(offered))
-    report("--frequency=" in complete("ringside", "record", "-F", "99", "--"), "record -F 99 offers more options")
+    for words in (["-F", "99"], ["-e", "cpu-clock", "@", "99"], ["--label", "k", "=", "v"],
+                  ["--label", "=", "k", "=", "v"], ["--event", "=", "cpu-clock", "@", "99"], ["--no-wait"]):
+        report("--frequency=" in complete("ringside", "record", *words, "--"), f"record {' '.join(words)} offers more options")
 
 
 def check_markup():
