@@ -138,7 +138,7 @@ static void assert_knows_program(AddressSpace *space, const Program *program, bo
 
 static void open_space(Symbolizer **symbolizer, AddressSpace **space, pid_t pid, const char *proc,
                        const char *symbol_dir) {
-        SymbolizerOptions options = { .proc = proc, .symbol_dir = symbol_dir };
+        SymbolizerOptions options = {.proc = proc, .symbol_dir = symbol_dir};
 
         assert_int_equal(symbolizer_new(symbolizer, &options), 0);
         assert_int_equal(address_space_new(space, *symbolizer, pid), 0);
@@ -150,19 +150,19 @@ static void test_every_layout(_unused_ void **state) {
                 const char *name;
                 bool has_local;
         } fixtures[] = {
-                { "pie", true },
-                { "nopie", true },
-                { "static", true },
-                { "lld", true },
-                { "lld-separate", true },
-                { "lld-base", true },
-                { "base-pie", true },
-                { "base", true },
-                { "far", true },
-                { "far-lld", true },
-                { "dynamic", false },
-                { "by-id", true },
-                { "linked/by-link", true },
+                {"pie", true},
+                {"nopie", true},
+                {"static", true},
+                {"lld", true},
+                {"lld-separate", true},
+                {"lld-base", true},
+                {"base-pie", true},
+                {"base", true},
+                {"far", true},
+                {"far-lld", true},
+                {"dynamic", false},
+                {"by-id", true},
+                {"linked/by-link", true},
         };
         char path[PATH_MAX], symbol_dir[PATH_MAX];
 
@@ -182,7 +182,7 @@ static void test_every_layout(_unused_ void **state) {
 
 /* A debug file that cannot prove what it is names nothing. */
 static void test_wrong_debug_files(_unused_ void **state) {
-        static const char *const fixtures[] = { "by-wrong-id", "linked/by-wrong-link" };
+        static const char *const fixtures[] = {"by-wrong-id", "linked/by-wrong-link"};
         char path[PATH_MAX], symbol_dir[PATH_MAX];
 
         snprintf(symbol_dir, sizeof(symbol_dir), "%s/debug", get_fixtures());
@@ -249,8 +249,8 @@ static void test_outlives_process_and_file(void **state) {
 
 /* A tree like /proc with what an ordinary user may use of it. */
 static void make_proc_of(const char *dir, pid_t pid) {
-        run("mkdir '%s/%d' && for f in maps root status task; do ln -s /proc/%d/$f '%s/%d/'; done", dir, pid, pid, dir,
-            pid);
+        run("mkdir '%s/%d' && for f in maps root status task; do ln -s /proc/%d/$f '%s/%d/'; done", dir, pid,
+            pid, dir, pid);
 }
 
 static void check_file_that_is_gone(const char *dir, bool replaced) {
@@ -345,7 +345,8 @@ static void test_ourselves(_unused_ void **state) {
         assert_int_equal(symbolizer_get_n_refused(symbolizer), 0);
 
         assert_int_equal(address_space_fork(&child, space, getpid()), 0);
-        assert_int_equal(address_space_resolve(space, (uintptr_t) some_function_of_ours, false, &resolved), 0);
+        assert_int_equal(address_space_resolve(space, (uintptr_t) some_function_of_ours, false, &resolved),
+                         0);
         assert_int_equal(address_space_resolve(child, (uintptr_t) some_function_of_ours, false, &again), 0);
         assert_ptr_equal(resolved.file, again.file);
         assert_true(resolved.file->id >= 1);
@@ -357,7 +358,8 @@ static void test_ourselves(_unused_ void **state) {
         assert_int_equal(address_space_get_n_mappings(space), 0);
         assert_false(address_space_contains(space, (uintptr_t) some_function_of_ours));
         assert_true(address_space_get_generation(space) != generation);
-        assert_int_equal(address_space_resolve(space, (uintptr_t) some_function_of_ours, false, &resolved), 0);
+        assert_int_equal(address_space_resolve(space, (uintptr_t) some_function_of_ours, false, &resolved),
+                         0);
         assert_string_equal(resolved.file->path, "[unknown]");
         assert_int_equal(resolved.address, (uintptr_t) some_function_of_ours);
         assert_int_equal(address_space_refresh(space), 1);
@@ -395,7 +397,7 @@ static void append_function(const char *path, uint64_t address, const char *name
 }
 
 static void test_jit(_unused_ void **state) {
-        const struct timespec past_interval = { .tv_nsec = 250000000 };
+        const struct timespec past_interval = {.tv_nsec = 250000000};
         _cleanup_symbolizer_ Symbolizer *symbolizer = NULL;
         _cleanup_space_ AddressSpace *space = NULL;
         const char *kept;
@@ -638,18 +640,21 @@ int main(void) {
                 cmocka_unit_test(test_every_layout),
                 cmocka_unit_test(test_wrong_debug_files),
                 cmocka_unit_test(test_address_in_file),
-                cmocka_unit_test_setup_teardown(test_outlives_process_and_file, set_up_directory, tear_down_directory),
+                cmocka_unit_test_setup_teardown(test_outlives_process_and_file, set_up_directory,
+                                                tear_down_directory),
                 cmocka_unit_test_setup_teardown(test_deleted_file, set_up_directory, tear_down_directory),
                 cmocka_unit_test_setup_teardown(test_replaced_file, set_up_directory, tear_down_directory),
                 cmocka_unit_test_setup_teardown(test_deleted_later, set_up_directory, tear_down_directory),
-                cmocka_unit_test_setup_teardown(test_name_that_looks_deleted, set_up_directory, tear_down_directory),
+                cmocka_unit_test_setup_teardown(test_name_that_looks_deleted, set_up_directory,
+                                                tear_down_directory),
                 cmocka_unit_test(test_ourselves),
                 cmocka_unit_test(test_vdso),
                 cmocka_unit_test(test_jit),
                 cmocka_unit_test(test_leader_is_gone),
                 cmocka_unit_test(test_zombie),
                 cmocka_unit_test_setup_teardown(test_fds_are_bounded, set_up_directory, tear_down_directory),
-                cmocka_unit_test_setup_teardown(test_other_inode_or_device, set_up_directory, tear_down_directory),
+                cmocka_unit_test_setup_teardown(test_other_inode_or_device, set_up_directory,
+                                                tear_down_directory),
                 cmocka_unit_test_setup_teardown(test_no_regular_files, set_up_directory, tear_down_directory),
                 cmocka_unit_test_setup_teardown(test_other_vdso, set_up_directory, tear_down_directory),
                 cmocka_unit_test_setup_teardown(test_many_mappings, set_up_directory, tear_down_directory),

@@ -20,7 +20,8 @@ static void assert_demangled(const char *name, const char *expected) {
 static void test_cplus(_unused_ void **state) {
         assert_demangled("_ZN3foo3barEv", "foo::bar");
         assert_demangled("_Z3fooIiEvT_", "foo<int>");
-        assert_demangled("_ZNSt6vectorIiSaIiEE9push_backERKi", "std::vector<int, std::allocator<int> >::push_back");
+        assert_demangled("_ZNSt6vectorIiSaIiEE9push_backERKi",
+                         "std::vector<int, std::allocator<int> >::push_back");
         assert_demangled("_ZN12_GLOBAL__N_13fooEv", "(anonymous namespace)::foo");
         assert_demangled("_ZNKSt8functionIFvvEEclEv", "std::function<void ()>::operator()");
 }
@@ -32,14 +33,16 @@ static void test_compiler_suffixes_stay(_unused_ void **state) {
 
 static void test_rust(_unused_ void **state) {
         assert_demangled("_ZN4core3fmt9Formatter3pad17h0123456789abcdefE", "core::fmt::Formatter::pad");
-        assert_demangled("_ZN4core3fmt9Formatter3pad17h0123456789abcdefE.llvm.123", "core::fmt::Formatter::pad");
+        assert_demangled("_ZN4core3fmt9Formatter3pad17h0123456789abcdefE.llvm.123",
+                         "core::fmt::Formatter::pad");
         assert_demangled("_RNvC7mycrate3foo", "mycrate::foo");
         assert_demangled("_RNvNtCs1234_7mycrate6module3foo", "mycrate::module::foo");
 }
 
 static void test_others_are_copied(_unused_ void **state) {
-        static const char *const names[] = { "", "main", "_", "_Z", "_Zbad", "_R", "_start", "__libc_start_main", "_ZN",
-                                             "\x1b[31mred", "_Z\xff\xfe", "Java_com_example_Main" };
+        static const char *const names[] = {"",      "main",        "_",          "_Z",
+                                            "_Zbad", "_R",          "_start",     "__libc_start_main",
+                                            "_ZN",   "\x1b[31mred", "_Z\xff\xfe", "Java_com_example_Main"};
 
         for (size_t i = 0; i < ELEMENTSOF(names); i++)
                 assert_demangled(names[i], names[i]);
@@ -63,9 +66,10 @@ static void test_result_that_explodes(_unused_ void **state) {
         _cleanup_free_ char *shallow = make_pairs(2), *deep = make_pairs(32);
         clock_t start = clock();
 
-        assert_demangled(shallow, "f<std::pair<int, int>, std::pair<std::pair<int, int>, std::pair<int, int> >, "
-                                  "std::pair<std::pair<std::pair<int, int>, std::pair<int, int> >, "
-                                  "std::pair<std::pair<int, int>, std::pair<int, int> > > >");
+        assert_demangled(shallow,
+                         "f<std::pair<int, int>, std::pair<std::pair<int, int>, std::pair<int, int> >, "
+                         "std::pair<std::pair<std::pair<int, int>, std::pair<int, int> >, "
+                         "std::pair<std::pair<int, int>, std::pair<int, int> > > >");
         assert_demangled(deep, deep);
         assert_true(clock() - start < 2 * CLOCKS_PER_SEC);
 }

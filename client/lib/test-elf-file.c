@@ -90,9 +90,10 @@ static void test_32_bit(_unused_ void **state) {
 
 static void test_build_ids(_unused_ void **state) {
         _cleanup_(elf_file_freep) ElfFile *gnu = open_fixture("by-id"), *go = open_fixture("go"),
-                                          *both = open_fixture("go-gnu"), *none = open_fixture("linked/by-link");
-        static const uint8_t expected[20] = { 0x01, 0x23, 0x45, 0x67, 0x89, 0xab, 0xcd, 0xef, 0x01, 0x23,
-                                              0x45, 0x67, 0x89, 0xab, 0xcd, 0xef, 0x01, 0x23, 0x45, 0x67 };
+                                          *both = open_fixture("go-gnu"),
+                                          *none = open_fixture("linked/by-link");
+        static const uint8_t expected[20] = {0x01, 0x23, 0x45, 0x67, 0x89, 0xab, 0xcd, 0xef, 0x01, 0x23,
+                                             0x45, 0x67, 0x89, 0xab, 0xcd, 0xef, 0x01, 0x23, 0x45, 0x67};
         const uint8_t *id;
 
         assert_true(elf_file_has_build_id(gnu, expected, sizeof(expected)));
@@ -152,7 +153,7 @@ static void test_debuglink_stays_in_its_directory(_unused_ void **state) {
 
 static void make_elf(uint8_t *data, size_t size, const Elf64_Phdr *segments, unsigned n) {
         Elf64_Ehdr header = {
-                .e_ident = { ELFMAG0, ELFMAG1, ELFMAG2, ELFMAG3, ELFCLASS64, ELFDATA2LSB, EV_CURRENT },
+                .e_ident = {ELFMAG0, ELFMAG1, ELFMAG2, ELFMAG3, ELFCLASS64, ELFDATA2LSB, EV_CURRENT},
                 .e_type = ET_DYN,
                 .e_phoff = sizeof(header),
                 .e_phentsize = sizeof(Elf64_Phdr),
@@ -166,14 +167,43 @@ static void make_elf(uint8_t *data, size_t size, const Elf64_Phdr *segments, uns
 
 static void test_segments(_unused_ void **state) {
         static const Elf64_Phdr segments[] = {
-                { .p_type = PT_LOAD, .p_flags = PF_R, .p_offset = 0, .p_vaddr = 0x10000, .p_filesz = 0x7a0, .p_memsz = 0x2000 },
-                { .p_type = PT_LOAD, .p_flags = PF_R | PF_X, .p_offset = 0x7a0, .p_vaddr = 0x117a0, .p_filesz = 0x860 },
+                {.p_type = PT_LOAD,
+                 .p_flags = PF_R,
+                 .p_offset = 0,
+                 .p_vaddr = 0x10000,
+                 .p_filesz = 0x7a0,
+                 .p_memsz = 0x2000},
+                {.p_type = PT_LOAD,
+                 .p_flags = PF_R | PF_X,
+                 .p_offset = 0x7a0,
+                 .p_vaddr = 0x117a0,
+                 .p_filesz = 0x860},
                 /* Bytes that are in the file once, and loaded as code and as data. */
-                { .p_type = PT_LOAD, .p_flags = PF_R, .p_offset = 0x2000, .p_vaddr = 0x20000, .p_filesz = 0x1000 },
-                { .p_type = PT_LOAD, .p_flags = PF_R | PF_X, .p_offset = 0x2000, .p_vaddr = 0x30000, .p_filesz = 0x1000 },
-                { .p_type = PT_LOAD, .p_flags = PF_R | PF_W, .p_offset = 0x3000, .p_vaddr = 0x40000, .p_memsz = 0x9000 },
-                { .p_type = PT_DYNAMIC, .p_flags = PF_R, .p_offset = 0x4000, .p_vaddr = 0x50000, .p_filesz = 0x100 },
-                { .p_type = PT_LOAD, .p_flags = PF_X, .p_offset = UINT64_MAX - 4, .p_vaddr = 0x60000, .p_filesz = 0x100 },
+                {.p_type = PT_LOAD,
+                 .p_flags = PF_R,
+                 .p_offset = 0x2000,
+                 .p_vaddr = 0x20000,
+                 .p_filesz = 0x1000},
+                {.p_type = PT_LOAD,
+                 .p_flags = PF_R | PF_X,
+                 .p_offset = 0x2000,
+                 .p_vaddr = 0x30000,
+                 .p_filesz = 0x1000},
+                {.p_type = PT_LOAD,
+                 .p_flags = PF_R | PF_W,
+                 .p_offset = 0x3000,
+                 .p_vaddr = 0x40000,
+                 .p_memsz = 0x9000},
+                {.p_type = PT_DYNAMIC,
+                 .p_flags = PF_R,
+                 .p_offset = 0x4000,
+                 .p_vaddr = 0x50000,
+                 .p_filesz = 0x100},
+                {.p_type = PT_LOAD,
+                 .p_flags = PF_X,
+                 .p_offset = UINT64_MAX - 4,
+                 .p_vaddr = 0x60000,
+                 .p_filesz = 0x100},
         };
         _cleanup_(elf_file_freep) ElfFile *elf = NULL;
         uint8_t data[1024] = {};
@@ -196,20 +226,20 @@ static void test_segments(_unused_ void **state) {
 }
 
 static void test_refused(_unused_ void **state) {
-        static const Elf64_Phdr segment = { .p_type = PT_LOAD };
+        static const Elf64_Phdr segment = {.p_type = PT_LOAD};
         struct {
                 size_t offset;
                 uint8_t value;
         } changes[] = {
-                { 0, 'X' },
-                { EI_CLASS, 3 },
-                { EI_DATA, ELFDATA2MSB },
-                { offsetof(Elf64_Ehdr, e_type), ET_CORE },
-                { offsetof(Elf64_Ehdr, e_type), ET_REL },
-                { offsetof(Elf64_Ehdr, e_phentsize), 1 },
-                { offsetof(Elf64_Ehdr, e_phnum) + 1, 1 },        /* 257, more than there is room for */
-                { offsetof(Elf64_Ehdr, e_phnum) + 1, 0xff },     /* over the cap */
-                { offsetof(Elf64_Ehdr, e_phoff) + 7, 0xff },     /* wraps around */
+                {0, 'X'},
+                {EI_CLASS, 3},
+                {EI_DATA, ELFDATA2MSB},
+                {offsetof(Elf64_Ehdr, e_type), ET_CORE},
+                {offsetof(Elf64_Ehdr, e_type), ET_REL},
+                {offsetof(Elf64_Ehdr, e_phentsize), 1},
+                {offsetof(Elf64_Ehdr, e_phnum) + 1, 1},    /* 257, more than there is room for */
+                {offsetof(Elf64_Ehdr, e_phnum) + 1, 0xff}, /* over the cap */
+                {offsetof(Elf64_Ehdr, e_phoff) + 7, 0xff}, /* wraps around */
         };
         uint8_t data[256];
         ElfFile *elf;
@@ -252,7 +282,7 @@ static void check_cut(const uint8_t *whole, size_t n) {
 }
 
 static void test_cut_at_every_byte(_unused_ void **state) {
-        static const char *const names[] = { "tiny", "tiny32" };
+        static const char *const names[] = {"tiny", "tiny32"};
 
         for (size_t i = 0; i < ELEMENTSOF(names); i++) {
                 _cleanup_free_ uint8_t *whole = NULL;
@@ -266,7 +296,7 @@ static void test_cut_at_every_byte(_unused_ void **state) {
 
 /* Each byte set to what is likely to hurt; sanitizers see the rest. */
 static void test_every_byte_changed(_unused_ void **state) {
-        static const uint8_t values[] = { 0x00, 0x01, 0x7f, 0x80, 0xff };
+        static const uint8_t values[] = {0x00, 0x01, 0x7f, 0x80, 0xff};
         _cleanup_free_ uint8_t *data = NULL;
         size_t size;
 

@@ -14,7 +14,7 @@
 #include "util.h"
 
 static int parse_one(const char *text, MapsLine *ret) {
-        MapsCursor cursor = { .next = text, .left = strlen(text) };
+        MapsCursor cursor = {.next = text, .left = strlen(text)};
 
         return maps_cursor_next(&cursor, ret);
 }
@@ -45,7 +45,8 @@ static void test_anonymous(_unused_ void **state) {
         assert_int_equal(line.path_len, 0);
         assert_int_equal(parse_one("1000-2000 --xp 00000000 00:00 0\n", &line), 1);
         assert_true(line.executable);
-        assert_int_equal(parse_one("ffffffffff600000-ffffffffff601000 --xp 00000000 00:00 0 [vsyscall]\n", &line), 1);
+        assert_int_equal(
+                parse_one("ffffffffff600000-ffffffffff601000 --xp 00000000 00:00 0 [vsyscall]\n", &line), 1);
         assert_int_equal(line.start, 0xffffffffff600000);
 }
 
@@ -74,8 +75,9 @@ static void test_malformed(_unused_ void **state) {
 }
 
 static void test_goes_on_after_malformed(_unused_ void **state) {
-        static const char text[] = "nonsense\n1000-2000 r-xp 00000000 00:00 0\n\n3000-4000 r-xp 00000000 00:00 0\nx";
-        MapsCursor cursor = { .next = text, .left = sizeof(text) - 1 };
+        static const char text[] =
+                "nonsense\n1000-2000 r-xp 00000000 00:00 0\n\n3000-4000 r-xp 00000000 00:00 0\nx";
+        MapsCursor cursor = {.next = text, .left = sizeof(text) - 1};
         MapsLine line;
 
         assert_int_equal(maps_cursor_next(&cursor, &line), -EBADMSG);
@@ -94,7 +96,7 @@ static void test_cut_at_every_byte(_unused_ void **state) {
 
         for (size_t n = 0; n < sizeof(whole) - 1; n++) {
                 _cleanup_free_ char *text = malloc(n + 1);
-                MapsCursor cursor = { .next = text, .left = n };
+                MapsCursor cursor = {.next = text, .left = n};
                 MapsLine line;
 
                 memcpy(text, whole, n);
@@ -132,15 +134,16 @@ static void test_strip_deleted_keeps_name(_unused_ void **state) {
 static void test_many_lines(_unused_ void **state) {
         const size_t n = 100000, size = 80;
         _cleanup_free_ char *text = malloc(n * size);
-        MapsCursor cursor = { .next = text };
+        MapsCursor cursor = {.next = text};
         MapsLine line;
         size_t count = 0;
         clock_t start;
 
         assert_non_null(text);
         for (size_t i = 0; i < n; i++)
-                cursor.left += (size_t) snprintf(text + cursor.left, size, "%zx-%zx r-xp 00001000 fe:00 77 /lib/%zu\n",
-                                                 (i + 1) << 13, ((i + 1) << 13) + 4096, i);
+                cursor.left += (size_t) snprintf(text + cursor.left, size,
+                                                 "%zx-%zx r-xp 00001000 fe:00 77 /lib/%zu\n", (i + 1) << 13,
+                                                 ((i + 1) << 13) + 4096, i);
         start = clock();
         while (maps_cursor_next(&cursor, &line) == 1)
                 count++;

@@ -121,14 +121,15 @@ static int set_up(void **state) {
 
         strcpy(tree->dir, "/tmp/test-perf-map-XXXXXX");
         assert_non_null(mkdtemp(tree->dir));
-        for (const char *const *d = (const char *const[]){ "42", "42/root", "42/root/tmp", NULL }; *d; d++) {
+        for (const char *const *d = (const char *const[]){"42", "42/root", "42/root/tmp", NULL}; *d; d++) {
                 snprintf(path, sizeof(path), "%s/%s", tree->dir, *d);
                 assert_int_equal(mkdir(path, 0755), 0);
         }
         snprintf(path, sizeof(path), "%s/42/maps", tree->dir);
         write_file(path, "1000-2000 r-xp 00000000 00:00 0 \n", "we");
         snprintf(path, sizeof(path), "%s/42/status", tree->dir);
-        snprintf(text, sizeof(text), "Name:\tUid: 5\nUid:\t5\t6\t7\t%u\nNStgid:\t42\t23\t7\nNSpid:\t43\t24\t8\n", getuid());
+        snprintf(text, sizeof(text),
+                 "Name:\tUid: 5\nUid:\t5\t6\t7\t%u\nNStgid:\t42\t23\t7\nNSpid:\t43\t24\t8\n", getuid());
         write_file(path, text, "we");
         snprintf(tree->map, sizeof(tree->map), "%s/42/root/tmp/perf-7.map", tree->dir);
         assert_int_equal(process_dir_open(&tree->process, tree->dir, 42, &maps, &size), 0);

@@ -113,7 +113,9 @@ static void test_shared_names_are_refused(_unused_ void **state) {
         assert_int_equal(symbol_table_add_strings(table, size, &space, &base), 0);
         memset(space, 'x', size);
         for (unsigned i = 0; i < 10000; i++)
-                assert_int_equal(symbol_table_add(table, i * 16, 16, base + i, SYMBOL_SIZED_FUNCTION, SYMBOL_GLOBAL), 0);
+                assert_int_equal(
+                        symbol_table_add(table, i * 16, 16, base + i, SYMBOL_SIZED_FUNCTION, SYMBOL_GLOBAL),
+                        0);
         assert_int_equal(symbol_table_seal(table, true), -EBADMSG);
 }
 

@@ -30,15 +30,15 @@ static bool allocation_fails(void) {
         return allocations_left-- == 0;
 }
 
-#define WRAP(type, name, parameters, arguments)                                                                        \
-        type __real_##name parameters;                                                                                 \
-        type __wrap_##name parameters;                                                                                 \
-        type __wrap_##name parameters {                                                                                \
-                if (allocation_fails()) {                                                                              \
-                        errno = ENOMEM;                                                                                \
-                        return NULL;                                                                                   \
-                }                                                                                                      \
-                return __real_##name arguments;                                                                        \
+#define WRAP(type, name, parameters, arguments)                                                              \
+        type __real_##name parameters;                                                                       \
+        type __wrap_##name parameters;                                                                       \
+        type __wrap_##name parameters {                                                                      \
+                if (allocation_fails()) {                                                                    \
+                        errno = ENOMEM;                                                                      \
+                        return NULL;                                                                         \
+                }                                                                                            \
+                return __real_##name arguments;                                                              \
         }
 
 WRAP(void *, malloc, (size_t size), (size))
@@ -112,7 +112,8 @@ static int parse_perf_map(void) {
 }
 
 static int demangle(void) {
-        static const char *const names[] = { "main", "_ZN3foo3barEv", "_ZN3foo3barEv.cold", "_RNvC7mycrate3foo" };
+        static const char *const names[] = {"main", "_ZN3foo3barEv", "_ZN3foo3barEv.cold",
+                                            "_RNvC7mycrate3foo"};
 
         for (size_t i = 0; i < ELEMENTSOF(names); i++) {
                 _cleanup_free_ char *name = NULL;
@@ -127,7 +128,7 @@ static int demangle(void) {
 static int resolve(void) {
         _cleanup_(symbolizer_freep) Symbolizer *symbolizer = NULL;
         _cleanup_(address_space_freep) AddressSpace *space = NULL, *child = NULL;
-        uint64_t addresses[] = { (uintptr_t) resolve, (uintptr_t) printf, 1 };
+        uint64_t addresses[] = {(uintptr_t) resolve, (uintptr_t) printf, 1};
         Resolved resolved;
         int r;
 
