@@ -603,7 +603,7 @@ function showNotes() {
     if (info.leftOut > 0)
         notes.push(`${plural(info.leftOut, 'frame')} of at most ${share(info.leftOutMax, total)} each ` +
             `${info.leftOut === 1 ? 'is' : 'are'} left out to keep this page small.`);
-    if (info.badFramePointers > 0.3 * info.emitted)
+    if (total > 0 && info.badFramePointers > 0.3 * info.emitted)
         notes.push('Many stacks are cut short because programs or libraries were built without frame pointers; ' +
             'building them with -fno-omit-frame-pointer helps.');
     byId('notes').textContent = notes.join(' ');
@@ -620,7 +620,7 @@ if (total > 0) {
     chart.scrollTop = chart.scrollHeight; /* to the root */
     drawInView();
 } else {
-    byId('tools').hidden = true;
+    byId('tools').hidden = byId('keys').hidden = true;
     chart.replaceChildren(element('p', '', 'No samples'));
     chart.firstElementChild.id = 'empty';
 }
