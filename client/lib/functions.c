@@ -1,0 +1,112 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+/* Interns by name and file; frames and symbols find the way there only once each. */
+
+#include "functions.h"
+
+#include <inttypes.h>
+#include <string.h>
+
+#include "symbolizer.h"
+
+const char *path_base_name(const char *path) {
+        const char *slash = strrchr(path, '/');
+
+        return slash && slash[1] ? slash + 1 : path;
+}
+
+/* Takes name in any case. */
+static int intern(Functions *functions, char *name, const char *file, bool kernel, uint32_t *ret) {
+        _cleanup_free_ char *owned = name, *both = NULL;
+        TableKey key;
+        uint64_t found;
+        int n, r;
+
+        if (!name)
+                return -ENOMEM;
+        n = asprintf(&both, "%c%s\n%s", kernel ? 'k' : 'u', file, name);
+        if (n < 0) {
+                both = NULL;
+                return -ENOMEM;
+        }
+        r = table_string_key(&functions->by_name, both, n, &key);
+        if (r < 0)
+                return r;
+        found = table_get(&functions->by_name, key);
+        if (found == 0) {
+                if (functions->n == functions->allocated) {
+                        size_t allocated = MAX(functions->allocated * 2, (size_t) 256);
+                        Function *items = reallocarray(functions->items, allocated, sizeof(Function));
+
+                        if (!items)
+                                return -ENOMEM;
+                        functions->items = items;
+                        functions->allocated = allocated;
+                }
+                found = functions->n + 1;
+                r = table_put(&functions->by_name, key, found);
+                if (r < 0)
+                        return r;
+                functions->items[functions->n++] = (Function){ TAKE_PTR(owned), file, kernel };
+        }
+        *ret = found - 1;
+        return 0;
+}
+
+static char *unnamed(const char *file, uint64_t address) {
+        char *name;
+
+        return asprintf(&name, "%s+0x%" PRIx64, *file ? file : "[unknown]", address) < 0 ? NULL : name;
+}
+
+static int look_up(Functions *functions, const Snapshot *snapshot, uint32_t frame, uint32_t *ret) {
+        const SnapshotFrame *f = &snapshot->frames[frame];
+        const char *file = f->file > 0 ? path_base_name(snapshot->files[f->file].path) : "";
+        TableKey key = { f->symbol, f->file, f->kernel };
+        uint64_t found;
+        char *name;
+        int r;
+
+        if (frame == 0)
+                return intern(functions, strdup("[no stack]"), "", false, ret);
+        if (f->symbol == 0 || snapshot->symbols[f->symbol][0] == 0)
+                return intern(functions, unnamed(file, f->address), file, f->kernel, ret);
+
+        found = table_get(&functions->by_symbol, key);
+        if (found > 0) {
+                *ret = found - 1;
+                return 0;
+        }
+        r = symbol_demangle(snapshot->symbols[f->symbol], &name);
+        if (r < 0)
+                return r;
+        r = intern(functions, name, file, f->kernel, ret);
+        return r < 0 ? r : table_put(&functions->by_symbol, key, *ret + 1);
+}
+
+int functions_get(Functions *functions, const Snapshot *snapshot, uint32_t frame, uint32_t *ret) {
+        int r;
+
+        if (!functions->by_frame) {
+                functions->by_frame = calloc(snapshot->n_frames, sizeof(uint32_t));
+                if (!functions->by_frame)
+                        return -ENOMEM;
+        }
+        if (functions->by_frame[frame] == 0) {
+                r = look_up(functions, snapshot, frame, ret);
+                if (r < 0)
+                        return r;
+                functions->by_frame[frame] = *ret + 1;
+        }
+        *ret = functions->by_frame[frame] - 1;
+        return 0;
+}
+
+void functions_done(Functions *functions) {
+        for (size_t i = 0; i < functions->n; i++)
+                free(functions->items[i].name);
+        free(functions->items);
+        free(functions->by_frame);
+        table_done(&functions->by_name);
+        table_done(&functions->by_symbol);
+        *functions = (Functions){};
+}

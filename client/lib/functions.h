@@ -1,0 +1,35 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+#pragma once
+
+/*
+ * What a person calls a function: a demangled name in a file. Many frames are one function, and the
+ * same library seen under two inodes has each function once.
+ */
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "snapshot.h"
+#include "table.h"
+
+typedef struct Function {
+        char *name;       /* demangled; "file+0x12" where there is none */
+        const char *file; /* base name, "" where there is no file */
+        bool kernel;
+} Function;
+
+/* Embedded; all zero is empty. Numbers begin with 0. Strings live as long as it and the snapshot. */
+typedef struct Functions {
+        Function *items;
+        size_t n, allocated;
+        Table by_name;
+        Table by_symbol; /* symbol and file -> number + 1: one demangling each */
+        uint32_t *by_frame; /* number + 1, 0: not looked at yet */
+} Functions;
+
+/* The number of the function that a frame is in. Frame 0 is the function of samples without a stack. */
+int functions_get(Functions *functions, const Snapshot *snapshot, uint32_t frame, uint32_t *ret);
+void functions_done(Functions *functions);
+/* The part of a path behind its last slash. */
+const char *path_base_name(const char *path);

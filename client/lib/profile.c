@@ -1,0 +1,427 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+/*
+ * Rows and trees, from a snapshot of a recording. All work is per distinct stack, not per sample.
+ * What is asked for is computed once and kept.
+ */
+
+#include <string.h>
+
+#include "call-tree.h"
+#include "error.h"
+#include "functions.h"
+#include "ringside.h"
+#include "snapshot.h"
+
+#define N_GROUPS (RINGSIDE_BY_THREAD + 1)
+
+typedef struct Rows {
+        RingsideRow *items;
+        size_t n;
+        bool done;
+} Rows;
+
+struct RingsideProfile {
+        Snapshot snapshot;
+        Functions functions;
+        Rows rows[N_GROUPS];
+        CallTree callees, callers;
+        const RingsideNode *callees_root, *callers_root;
+};
+
+DEFINE_CLEANUP(RingsideProfile, ringside_profile_free)
+
+int ringside_profile_new(RingsideProfile **ret, RingsideRecording *recording, const RingsideFilter *filter,
+                         RingsideError *error) {
+        _cleanup_(ringside_profile_freep) RingsideProfile *profile = calloc(1, sizeof(RingsideProfile));
+        int r;
+
+        if (!profile)
+                return error_set(error, -ENOMEM, NULL, "Out of memory");
+        r = snapshot_load(&profile->snapshot, recording, filter, error);
+        if (r < 0)
+                return r;
+        *ret = TAKE_PTR(profile);
+        return 0;
+}
+
+RingsideProfile *ringside_profile_free(RingsideProfile *profile) {
+        if (!profile)
+                return NULL;
+        for (size_t i = 0; i < N_GROUPS; i++)
+                free(profile->rows[i].items);
+        call_tree_done(&profile->callees);
+        call_tree_done(&profile->callers);
+        functions_done(&profile->functions);
+        snapshot_done(&profile->snapshot);
+        free(profile);
+        return NULL;
+}
+
+uint64_t ringside_profile_get_samples(RingsideProfile *profile) {
+        return profile->snapshot.samples;
+}
+
+uint64_t ringside_profile_get_weight(RingsideProfile *profile) {
+        return profile->snapshot.weight;
+}
+
+uint64_t ringside_profile_get_truncated(RingsideProfile *profile) {
+        return profile->snapshot.truncated;
+}
+
+/* ---- rows ---- */
+
+static void row_add_self(RingsideRow *row, const SnapshotSum *sum) {
+        row->self_samples = add_saturated(row->self_samples, sum->samples);
+        row->self_weight = add_saturated(row->self_weight, sum->weight);
+}
+
+static void row_add_total(RingsideRow *row, const SnapshotSum *sum) {
+        row->total_samples = add_saturated(row->total_samples, sum->samples);
+        row->total_weight = add_saturated(row->total_weight, sum->weight);
+}
+
+/* What a frame counts for: a number below the group's number of rows, or -1 for nothing. 0 or -ENOMEM. */
+typedef int (*GroupFunc)(RingsideProfile *profile, uint32_t frame, int64_t *ret);
+
+static int function_of_frame(RingsideProfile *profile, uint32_t frame, int64_t *ret) {
+        uint32_t function;
+        int r = functions_get(&profile->functions, &profile->snapshot, frame, &function);
+
+        if (r >= 0)
+                *ret = function;
+        return r;
+}
+
+static int file_of_frame(RingsideProfile *profile, uint32_t frame, int64_t *ret) {
+        uint32_t file = profile->snapshot.frames[frame].file;
+
+        *ret = file > 0 ? (int64_t) file : -1;
+        return 0;
+}
+
+/* seen[i] is the last sum that counted for row i, so that recursion counts once. */
+static int count_frames(RingsideProfile *profile, GroupFunc group, RingsideRow *rows, size_t *seen) {
+        const Snapshot *s = &profile->snapshot;
+        int r;
+
+        for (size_t i = 0; i < s->n_sums; i++) {
+                const SnapshotSum *sum = &s->sums[i];
+                uint32_t stack = sum->stack;
+                bool innermost = true;
+
+                do {
+                        int64_t row;
+
+                        r = group(profile, s->stacks[stack].frame, &row);
+                        if (r < 0)
+                                return r;
+                        if (row >= 0 && innermost)
+                                row_add_self(&rows[row], sum);
+                        if (row >= 0 && seen[row] != i + 1) {
+                                seen[row] = i + 1;
+                                row_add_total(&rows[row], sum);
+                        }
+                        innermost = false;
+                        stack = s->stacks[stack].parent;
+                } while (stack > 0);
+        }
+        return 0;
+}
+
+/* The functions of every stack are looked up first, so that their number is known. */
+static int find_functions(RingsideProfile *profile) {
+        const Snapshot *s = &profile->snapshot;
+        _cleanup_free_ bool *done = calloc(s->n_stacks, sizeof(bool));
+        int64_t function;
+        int r;
+
+        if (!done)
+                return -ENOMEM;
+        for (size_t i = 0; i < s->n_sums; i++)
+                for (uint32_t stack = s->sums[i].stack; !done[stack]; stack = s->stacks[stack].parent) {
+                        r = function_of_frame(profile, s->stacks[stack].frame, &function);
+                        if (r < 0)
+                                return r;
+                        done[stack] = true;
+                }
+        return 0;
+}
+
+static int rows_by_frame(RingsideProfile *profile, GroupFunc group, size_t n, RingsideRow **ret) {
+        _cleanup_free_ RingsideRow *rows = calloc(MAX(n, (size_t) 1), sizeof(RingsideRow));
+        _cleanup_free_ size_t *seen = calloc(MAX(n, (size_t) 1), sizeof(size_t));
+        int r;
+
+        if (!rows || !seen)
+                return -ENOMEM;
+        r = count_frames(profile, group, rows, seen);
+        if (r < 0)
+                return r;
+        *ret = TAKE_PTR(rows);
+        return 0;
+}
+
+static int rows_by_function(RingsideProfile *profile, RingsideRow **ret, size_t *ret_n) {
+        int r;
+
+        r = find_functions(profile);
+        if (r >= 0)
+                r = rows_by_frame(profile, function_of_frame, profile->functions.n, ret);
+        if (r < 0)
+                return r;
+        for (size_t i = 0; i < profile->functions.n; i++) {
+                const Function *f = &profile->functions.items[i];
+
+                (*ret)[i].name = f->name;
+                (*ret)[i].file = f->file;
+                (*ret)[i].id = -1;
+                (*ret)[i].kernel = f->kernel;
+        }
+        *ret_n = profile->functions.n;
+        return 0;
+}
+
+static int rows_by_file(RingsideProfile *profile, RingsideRow **ret, size_t *ret_n) {
+        const Snapshot *s = &profile->snapshot;
+        int r;
+
+        r = rows_by_frame(profile, file_of_frame, s->n_files, ret);
+        if (r < 0)
+                return r;
+        for (size_t i = 1; i < s->n_files; i++) {
+                (*ret)[i].name = s->files[i].path;
+                (*ret)[i].file = "";
+                (*ret)[i].id = -1;
+                (*ret)[i].kernel = strcmp(s->files[i].path, "[kernel]") == 0;
+        }
+        *ret_n = s->n_files;
+        return 0;
+}
+
+static int rows_by_process_or_thread(RingsideProfile *profile, bool by_thread, RingsideRow **ret, size_t *ret_n) {
+        const Snapshot *s = &profile->snapshot;
+        size_t n = by_thread ? s->n_threads : s->n_processes;
+        RingsideRow *rows = calloc(n, sizeof(RingsideRow));
+
+        if (!rows)
+                return -ENOMEM;
+        for (size_t i = 0; i < s->n_sums; i++) {
+                const SnapshotThread *thread = &s->threads[s->sums[i].thread];
+                RingsideRow *row = &rows[by_thread ? s->sums[i].thread : thread->process];
+
+                row->name = by_thread ? thread->comm : s->processes[thread->process].comm;
+                row->file = "";
+                row->id = by_thread ? thread->tid : s->processes[thread->process].pid;
+                row_add_self(row, &s->sums[i]);
+                row_add_total(row, &s->sums[i]);
+        }
+        *ret = rows;
+        *ret_n = n;
+        return 0;
+}
+
+static int compare_rows(const void *a, const void *b) {
+        const RingsideRow *x = a, *y = b;
+        int c;
+
+        if (x->self_weight != y->self_weight)
+                return x->self_weight > y->self_weight ? -1 : 1;
+        if (x->total_weight != y->total_weight)
+                return x->total_weight > y->total_weight ? -1 : 1;
+        c = strcmp(x->name, y->name);
+        if (c == 0)
+                c = strcmp(x->file, y->file);
+        return c != 0 ? c : x->id < y->id ? -1 : x->id > y->id;
+}
+
+/* Rows nothing counted for are not shown. */
+static size_t drop_empty(RingsideRow *rows, size_t n) {
+        size_t kept = 0;
+
+        for (size_t i = 0; i < n; i++)
+                if (rows[i].total_samples > 0)
+                        rows[kept++] = rows[i];
+        return kept;
+}
+
+int ringside_profile_get_rows(RingsideProfile *profile, enum RingsideGroup group, const RingsideRow **ret_rows,
+                              size_t *ret_n) {
+        Rows *rows;
+        int r;
+
+        if ((unsigned) group >= N_GROUPS)
+                return RINGSIDE_E_INVALID;
+        rows = &profile->rows[group];
+        if (!rows->done) {
+                if (group == RINGSIDE_BY_FUNCTION)
+                        r = rows_by_function(profile, &rows->items, &rows->n);
+                else if (group == RINGSIDE_BY_FILE)
+                        r = rows_by_file(profile, &rows->items, &rows->n);
+                else
+                        r = rows_by_process_or_thread(profile, group == RINGSIDE_BY_THREAD, &rows->items, &rows->n);
+                if (r < 0)
+                        return r;
+                rows->n = drop_empty(rows->items, rows->n);
+                if (rows->n > 1)
+                        qsort(rows->items, rows->n, sizeof(RingsideRow), compare_rows);
+                rows->done = true;
+        }
+        *ret_rows = rows->items;
+        *ret_n = rows->n;
+        return 0;
+}
+
+/* ---- trees ---- */
+
+static int add_child(RingsideProfile *profile, CallTree *tree, uint32_t parent, uint32_t frame, uint32_t *ret) {
+        const Function *f;
+        uint32_t function;
+        int r;
+
+        r = functions_get(&profile->functions, &profile->snapshot, frame, &function);
+        if (r < 0)
+                return r;
+        f = &profile->functions.items[function];
+        return call_tree_child(tree, parent, function, f->name, f->file, f->kernel, ret);
+}
+
+/* A number for each command, so that processes of one name are one node. */
+static int command_key(Table *commands, const char *comm, uint64_t *ret) {
+        TableKey key;
+        int r;
+
+        r = table_string_key(commands, comm, strlen(comm), &key);
+        if (r < 0)
+                return r;
+        *ret = table_get(commands, key);
+        if (*ret == 0) {
+                *ret = commands->n + 1;
+                r = table_put(commands, key, *ret);
+        }
+        return r;
+}
+
+/*
+ * The node of a stack below a process's node. nodes remembers those of stacks that were seen, so that
+ * each step of the way is taken once.
+ */
+static int node_of_stack(RingsideProfile *profile, Table *nodes, uint32_t process_node, uint32_t stack, uint32_t *ret) {
+        const Snapshot *s = &profile->snapshot;
+        uint32_t path[SNAPSHOT_DEPTH_MAX], n = 0, node = process_node;
+        int r;
+
+        if (stack == 0)
+                return add_child(profile, &profile->callees, process_node, 0, ret);
+        for (; stack > 0; stack = s->stacks[stack].parent) {
+                uint64_t known = table_get(nodes, (TableKey){ process_node, stack, 0 });
+
+                if (known > 0) {
+                        node = known;
+                        break;
+                }
+                path[n++] = stack;
+        }
+        while (n-- > 0) {
+                r = add_child(profile, &profile->callees, node, s->stacks[path[n]].frame, &node);
+                if (r >= 0)
+                        r = table_put(nodes, (TableKey){ process_node, path[n], 0 }, node);
+                if (r < 0)
+                        return r;
+        }
+        *ret = node;
+        return 0;
+}
+
+static int build_callees(RingsideProfile *profile, Table *commands, Table *nodes) {
+        const Snapshot *s = &profile->snapshot;
+        CallTree *tree = &profile->callees;
+        int r;
+
+        r = call_tree_init(tree, "all");
+        for (size_t i = 0; i < s->n_sums && r >= 0; i++) {
+                const SnapshotSum *sum = &s->sums[i];
+                const char *comm = s->processes[s->threads[sum->thread].process].comm;
+                uint32_t process_node, node;
+                uint64_t key;
+
+                r = command_key(commands, comm, &key);
+                if (r >= 0)
+                        r = call_tree_child(tree, 0, key, comm, "", false, &process_node);
+                if (r >= 0)
+                        r = node_of_stack(profile, nodes, process_node, sum->stack, &node);
+                if (r < 0)
+                        return r;
+                tree->nodes[node].self_samples = add_saturated(tree->nodes[node].self_samples, sum->samples);
+                tree->nodes[node].self_weight = add_saturated(tree->nodes[node].self_weight, sum->weight);
+        }
+        if (r < 0)
+                return r;
+        call_tree_sum_up(tree);
+        return call_tree_freeze(tree, &profile->callees_root);
+}
+
+int ringside_profile_get_callees(RingsideProfile *profile, const RingsideNode **ret_root) {
+        _cleanup_(table_done) Table commands = {}, nodes = {};
+        int r;
+
+        if (!profile->callees_root) {
+                r = build_callees(profile, &commands, &nodes);
+                if (r < 0) {
+                        call_tree_done(&profile->callees);
+                        return r;
+                }
+        }
+        *ret_root = profile->callees_root;
+        return 0;
+}
+
+static void node_add_total(CallNode *node, const SnapshotSum *sum) {
+        node->total_samples = add_saturated(node->total_samples, sum->samples);
+        node->total_weight = add_saturated(node->total_weight, sum->weight);
+}
+
+/* Totals are added on the way up: a caller has no samples of its own here, only the leaf has. */
+static int build_callers(RingsideProfile *profile) {
+        const Snapshot *s = &profile->snapshot;
+        CallTree *tree = &profile->callers;
+        int r;
+
+        r = call_tree_init(tree, "all");
+        if (r < 0)
+                return r;
+        for (size_t i = 0; i < s->n_sums; i++) {
+                const SnapshotSum *sum = &s->sums[i];
+                uint32_t stack = sum->stack, node = 0;
+
+                node_add_total(&tree->nodes[0], sum);
+                do {
+                        bool leaf = node == 0;
+
+                        r = add_child(profile, tree, node, s->stacks[stack].frame, &node);
+                        if (r < 0)
+                                return r;
+                        node_add_total(&tree->nodes[node], sum);
+                        if (leaf) {
+                                tree->nodes[node].self_samples = tree->nodes[node].total_samples;
+                                tree->nodes[node].self_weight = tree->nodes[node].total_weight;
+                        }
+                        stack = s->stacks[stack].parent;
+                } while (stack > 0);
+        }
+        return call_tree_freeze(tree, &profile->callers_root);
+}
+
+int ringside_profile_get_callers(RingsideProfile *profile, const RingsideNode **ret_root) {
+        int r;
+
+        if (!profile->callers_root) {
+                r = build_callers(profile);
+                if (r < 0) {
+                        call_tree_done(&profile->callers);
+                        return r;
+                }
+        }
+        *ret_root = profile->callers_root;
+        return 0;
+}

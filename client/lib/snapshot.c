@@ -1,0 +1,400 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+/*
+ * Reads the tables in the order in which they refer to each other, so that each reference can be
+ * checked at once. Rows are numbered 1, 2, 3, ... (the store does so), which also means that no row is ever
+ * read twice, whatever cycle a damaged file has. Samples are summed up here and not by SQL: one pass
+ * over the table, and memory for what is distinct instead of a sort of everything.
+ */
+
+#include "snapshot.h"
+
+#include <fnmatch.h>
+#include <string.h>
+
+#include "error.h"
+#include "table.h"
+
+/* A row's number fits 32 bits, which no table of a file below 16 GiB exceeds. */
+#define ID_MAX INT32_MAX
+
+typedef struct Loader {
+        Snapshot *snapshot;
+        RingsideRecording *recording;
+        const RingsideFilter *filter;
+        bool *threads_wanted;
+        Table sums; /* thread, stack -> index + 1 */
+        size_t n_sums_allocated;
+        int64_t last_rowid;
+        uint64_t period;
+} Loader;
+
+/* Makes room for element *n, which is then part of the array and zero. The first element is "none". */
+static int array_extend(void *array, size_t *n, size_t size) {
+        void **p = array;
+        size_t room = *n < 16 ? 16 : 1UL << (64 - __builtin_clzl(*n - 1)); /* the power of two it was grown to */
+
+        if (!*p || *n == room) {
+                void *bigger = reallocarray(*p, !*p ? 16 : room * 2, size);
+
+                if (!bigger)
+                        return -ENOMEM;
+                *p = bigger;
+        }
+        memset((uint8_t *) *p + *n * size, 0, size);
+        (*n)++;
+        return 0;
+}
+
+/* Column i as a reference into a table of n rows; NULL is 0 where that is allowed. -1: neither. */
+static int64_t row_reference(sqlite3_stmt *row, int i, size_t n, bool null_allowed) {
+        if (sqlite3_column_type(row, i) == SQLITE_NULL)
+                return null_allowed ? 0 : -1;
+        return row_integer(row, i, 1, (int64_t) n - 1) < 1 ? -1 : sqlite3_column_int64(row, i);
+}
+
+static bool row_is_next(sqlite3_stmt *row, size_t n) {
+        return row_integer(row, 0, 1, ID_MAX) == (int64_t) n;
+}
+
+static int process_row(sqlite3_stmt *row, void *userdata) {
+        Snapshot *s = ((Loader *) userdata)->snapshot;
+        int64_t pid = row_integer(row, 1, 0, UINT32_MAX);
+        SnapshotProcess *process;
+
+        if (!row_is_next(row, s->n_processes) || pid < 0)
+                return RINGSIDE_E_RECORDING;
+        if (array_extend(&s->processes, &s->n_processes, sizeof(SnapshotProcess)) < 0)
+                return -ENOMEM;
+        process = &s->processes[s->n_processes - 1];
+        process->pid = pid;
+        process->comm = row_string(row, 2);
+        return process->comm ? 0 : -ENOMEM;
+}
+
+static int thread_row(sqlite3_stmt *row, void *userdata) {
+        Snapshot *s = ((Loader *) userdata)->snapshot;
+        int64_t process = row_reference(row, 1, s->n_processes, false), tid = row_integer(row, 2, 0, UINT32_MAX);
+        SnapshotThread *thread;
+
+        if (!row_is_next(row, s->n_threads) || process < 0 || tid < 0)
+                return RINGSIDE_E_RECORDING;
+        if (array_extend(&s->threads, &s->n_threads, sizeof(SnapshotThread)) < 0)
+                return -ENOMEM;
+        thread = &s->threads[s->n_threads - 1];
+        thread->process = process;
+        thread->tid = tid;
+        thread->comm = row_string(row, 3);
+        return thread->comm ? 0 : -ENOMEM;
+}
+
+static int file_row(sqlite3_stmt *row, void *userdata) {
+        Snapshot *s = ((Loader *) userdata)->snapshot;
+        SnapshotFile *file;
+
+        if (!row_is_next(row, s->n_files))
+                return RINGSIDE_E_RECORDING;
+        if (array_extend(&s->files, &s->n_files, sizeof(SnapshotFile)) < 0)
+                return -ENOMEM;
+        file = &s->files[s->n_files - 1];
+        file->path = row_string(row, 1);
+        if (!file->path)
+                return -ENOMEM;
+        file->size = MAX(row_integer(row, 2, 0, INT64_MAX), 0);
+        if (sqlite3_column_type(row, 3) == SQLITE_BLOB) {
+                const void *id = sqlite3_column_blob(row, 3);
+                size_t len = sqlite3_column_bytes(row, 3);
+
+                if (len > sizeof(file->build_id))
+                        return RINGSIDE_E_RECORDING;
+                if (len > 0)
+                        memcpy(file->build_id, id, len);
+                file->build_id_len = len;
+        }
+        return 0;
+}
+
+static int symbol_row(sqlite3_stmt *row, void *userdata) {
+        Snapshot *s = ((Loader *) userdata)->snapshot;
+
+        if (!row_is_next(row, s->n_symbols))
+                return RINGSIDE_E_RECORDING;
+        if (array_extend(&s->symbols, &s->n_symbols, sizeof(char *)) < 0)
+                return -ENOMEM;
+        s->symbols[s->n_symbols - 1] = row_string(row, 1);
+        return s->symbols[s->n_symbols - 1] ? 0 : -ENOMEM;
+}
+
+static int frame_row(sqlite3_stmt *row, void *userdata) {
+        Snapshot *s = ((Loader *) userdata)->snapshot;
+        int64_t file = row_reference(row, 1, s->n_files, true), symbol = row_reference(row, 3, s->n_symbols, true);
+        int64_t kernel = row_integer(row, 4, 0, 1);
+
+        if (!row_is_next(row, s->n_frames) || file < 0 || symbol < 0 || kernel < 0 ||
+            sqlite3_column_type(row, 2) != SQLITE_INTEGER)
+                return RINGSIDE_E_RECORDING;
+        if (array_extend(&s->frames, &s->n_frames, sizeof(SnapshotFrame)) < 0)
+                return -ENOMEM;
+        s->frames[s->n_frames - 1] = (SnapshotFrame){
+                .file = file,
+                .symbol = symbol,
+                .address = (uint64_t) sqlite3_column_int64(row, 2),
+                .kernel = kernel,
+        };
+        return 0;
+}
+
+static int stack_row(sqlite3_stmt *row, void *userdata) {
+        Snapshot *s = ((Loader *) userdata)->snapshot;
+        int64_t parent = row_reference(row, 1, s->n_stacks, true), frame = row_reference(row, 2, s->n_frames, false);
+        SnapshotStack stack;
+
+        if (!row_is_next(row, s->n_stacks) || parent < 0 || frame < 0)
+                return RINGSIDE_E_RECORDING;
+        stack = (SnapshotStack){ .parent = parent, .frame = frame, .root = frame, .depth = 1 };
+        if (parent > 0) {
+                stack.root = s->stacks[parent].root;
+                stack.depth = s->stacks[parent].depth + 1;
+        }
+        if (stack.depth > SNAPSHOT_DEPTH_MAX)
+                return RINGSIDE_E_RECORDING;
+        if (array_extend(&s->stacks, &s->n_stacks, sizeof(SnapshotStack)) < 0)
+                return -ENOMEM;
+        s->stacks[s->n_stacks - 1] = stack;
+        return 0;
+}
+
+static uint64_t add(uint64_t a, uint64_t b) {
+        uint64_t sum;
+
+        return __builtin_add_overflow(a, b, &sum) ? UINT64_MAX : sum;
+}
+
+static int sum_for(Loader *loader, uint32_t thread, uint32_t stack, SnapshotSum **ret) {
+        Snapshot *s = loader->snapshot;
+        TableKey key = { thread, stack, 0 };
+        uint64_t index = table_get(&loader->sums, key);
+        int r;
+
+        if (index == 0) {
+                if (s->n_sums == loader->n_sums_allocated) {
+                        size_t allocated = MAX(loader->n_sums_allocated * 2, (size_t) 1024);
+                        SnapshotSum *sums = reallocarray(s->sums, allocated, sizeof(SnapshotSum));
+
+                        if (!sums)
+                                return -ENOMEM;
+                        s->sums = sums;
+                        loader->n_sums_allocated = allocated;
+                }
+                s->sums[s->n_sums++] = (SnapshotSum){ .thread = thread, .stack = stack };
+                index = s->n_sums;
+                r = table_put(&loader->sums, key, index);
+                if (r < 0)
+                        return r;
+        }
+        *ret = &s->sums[index - 1];
+        return 0;
+}
+
+static int sample_row(sqlite3_stmt *row, void *userdata) {
+        Loader *loader = userdata;
+        Snapshot *s = loader->snapshot;
+        int64_t rowid = sqlite3_column_int64(row, 0);
+        int64_t thread = row_reference(row, 1, s->n_threads, false), stack = row_reference(row, 3, s->n_stacks, true);
+        int64_t event = row_integer(row, 2, 0, (int64_t) loader->recording->info.n_events - 1);
+        uint64_t weight = loader->period;
+        SnapshotSum *sum;
+        int r;
+
+        if (rowid <= loader->last_rowid || thread < 0 || stack < 0 || event < 0)
+                return RINGSIDE_E_RECORDING;
+        loader->last_rowid = rowid;
+        if (event != s->event || !loader->threads_wanted[thread])
+                return 0;
+        if (sqlite3_column_type(row, 4) != SQLITE_NULL) {
+                if (row_integer(row, 4, 0, INT64_MAX) < 0)
+                        return RINGSIDE_E_RECORDING;
+                weight = (uint64_t) sqlite3_column_int64(row, 4);
+        }
+        r = sum_for(loader, thread, stack, &sum);
+        if (r < 0)
+                return r;
+        sum->samples++;
+        sum->weight = add(sum->weight, weight);
+        return 0;
+}
+
+/* ---- filters ---- */
+
+static bool matches(const char *pattern, int64_t id, const char *comm) {
+        if (!pattern)
+                return true;
+        if (pattern[0] != 0 && pattern[strspn(pattern, "0123456789")] == 0)
+                return strtoll(pattern, NULL, 10) == id;
+        return fnmatch(pattern, comm, 0) == 0;
+}
+
+static int choose_threads(Loader *loader) {
+        const Snapshot *s = loader->snapshot;
+        const RingsideFilter *filter = loader->filter;
+
+        loader->threads_wanted = calloc(s->n_threads, sizeof(bool));
+        if (!loader->threads_wanted)
+                return -ENOMEM;
+        for (size_t i = 1; i < s->n_threads; i++) {
+                const SnapshotThread *thread = &s->threads[i];
+                const SnapshotProcess *process = &s->processes[thread->process];
+
+                loader->threads_wanted[i] = matches(filter->process, process->pid, process->comm) &&
+                                            matches(filter->thread, thread->tid, thread->comm);
+        }
+        return 0;
+}
+
+/* ---- all of it ---- */
+
+/* "None" in front of every table. */
+static int reserve_none(Snapshot *s) {
+        if (array_extend(&s->processes, &s->n_processes, sizeof(SnapshotProcess)) < 0 ||
+            array_extend(&s->threads, &s->n_threads, sizeof(SnapshotThread)) < 0 ||
+            array_extend(&s->files, &s->n_files, sizeof(SnapshotFile)) < 0 ||
+            array_extend(&s->frames, &s->n_frames, sizeof(SnapshotFrame)) < 0 ||
+            array_extend(&s->stacks, &s->n_stacks, sizeof(SnapshotStack)) < 0 ||
+            array_extend(&s->symbols, &s->n_symbols, sizeof(char *)) < 0)
+                return -ENOMEM;
+        return 0;
+}
+
+static int main_file_row(sqlite3_stmt *row, void *userdata) {
+        Snapshot *s = userdata;
+
+        if (s->main_file == 0)
+                s->main_file = MAX(row_reference(row, 0, s->n_files, false), 0);
+        return 0;
+}
+
+/* What is mapped lowest is the program, where it is no interpreter of another loader's. */
+static int find_main_file(Loader *loader, RingsideError *error) {
+        Snapshot *s = loader->snapshot;
+        _cleanup_free_ uint64_t *weights = calloc(s->n_processes, sizeof(uint64_t));
+        size_t heaviest = 0;
+        char sql[128];
+
+        if (!weights)
+                return error_set(error, -ENOMEM, NULL, "Out of memory");
+        for (size_t i = 0; i < s->n_sums; i++) {
+                uint32_t process = s->threads[s->sums[i].thread].process;
+
+                weights[process] = add(weights[process], s->sums[i].weight);
+                if (heaviest == 0 || weights[process] > weights[heaviest])
+                        heaviest = process;
+        }
+        (void) snprintf(sql, sizeof(sql), "SELECT file FROM mapping WHERE process=%zu ORDER BY start LIMIT 1", heaviest);
+        return recording_query(loader->recording, sql, main_file_row, s, error);
+}
+
+static int compare_sums(const void *a, const void *b) {
+        const SnapshotSum *x = a, *y = b;
+
+        if (x->thread != y->thread)
+                return x->thread < y->thread ? -1 : 1;
+        return x->stack < y->stack ? -1 : x->stack > y->stack;
+}
+
+static void add_up(Snapshot *s) {
+        if (s->n_sums > 1)
+                qsort(s->sums, s->n_sums, sizeof(SnapshotSum), compare_sums);
+        for (size_t i = 0; i < s->n_sums; i++) {
+                const SnapshotSum *sum = &s->sums[i];
+
+                s->samples += sum->samples;
+                s->weight = add(s->weight, sum->weight);
+                if (snapshot_frame_is_truncation(s, s->stacks[sum->stack].root))
+                        s->truncated += sum->samples;
+        }
+}
+
+static int load(Loader *loader, RingsideError *error) {
+        static const struct {
+                const char *sql;
+                RecordingRowFunc func;
+        } tables[] = {
+                { "SELECT id,pid,comm FROM process ORDER BY id", process_row },
+                { "SELECT id,process,tid,comm FROM thread ORDER BY id", thread_row },
+                { "SELECT id,path,size,build_id FROM file ORDER BY id", file_row },
+                { "SELECT id,name FROM symbol ORDER BY id", symbol_row },
+                { "SELECT id,file,address,symbol,kernel FROM frame ORDER BY id", frame_row },
+                { "SELECT id,parent,frame FROM stack ORDER BY id", stack_row },
+        };
+        int r;
+
+        for (size_t i = 0; i < ELEMENTSOF(tables); i++) {
+                r = recording_query(loader->recording, tables[i].sql, tables[i].func, loader, error);
+                if (r < 0)
+                        return r;
+        }
+        r = choose_threads(loader);
+        if (r < 0)
+                return error_set(error, r, NULL, "Out of memory");
+        r = recording_query(loader->recording, "SELECT rowid,thread,event,stack,weight FROM sample ORDER BY rowid",
+                            sample_row, loader, error);
+        if (r < 0)
+                return r;
+        add_up(loader->snapshot);
+        return find_main_file(loader, error);
+}
+
+int snapshot_load(Snapshot *ret, RingsideRecording *recording, const RingsideFilter *filter, RingsideError *error) {
+        _cleanup_(snapshot_done) Snapshot snapshot = {};
+        RingsideFilter f = { .event = -1 };
+        Loader loader = { .snapshot = &snapshot, .recording = recording, .filter = &f };
+        int r;
+
+        if (filter)
+                memcpy(&f, filter, MIN(filter->size, sizeof(f)));
+        if (f.event >= (int) recording->info.n_events)
+                return error_set(error, RINGSIDE_E_INVALID, NULL, "%s has %u events, and no number %d", recording->path,
+                                 recording->info.n_events, f.event);
+        snapshot.event = f.event < 0 ? 0 : f.event;
+        loader.period = recording_get_period(recording, snapshot.event);
+
+        r = reserve_none(&snapshot);
+        if (r < 0)
+                return error_set(error, r, NULL, "Out of memory");
+        r = recording_begin(recording, error);
+        if (r < 0)
+                return r;
+        r = load(&loader, error);
+        recording_end(recording);
+        free(loader.threads_wanted);
+        table_done(&loader.sums);
+        if (r < 0)
+                return r;
+        *ret = snapshot;
+        snapshot = (Snapshot){};
+        return 0;
+}
+
+void snapshot_done(Snapshot *snapshot) {
+        for (size_t i = 0; i < snapshot->n_processes; i++)
+                free(snapshot->processes[i].comm);
+        for (size_t i = 0; i < snapshot->n_threads; i++)
+                free(snapshot->threads[i].comm);
+        for (size_t i = 0; i < snapshot->n_files; i++)
+                free(snapshot->files[i].path);
+        for (size_t i = 0; i < snapshot->n_symbols; i++)
+                free(snapshot->symbols[i]);
+        free(snapshot->processes);
+        free(snapshot->threads);
+        free(snapshot->files);
+        free(snapshot->frames);
+        free(snapshot->stacks);
+        free(snapshot->symbols);
+        free(snapshot->sums);
+        *snapshot = (Snapshot){};
+}
+
+bool snapshot_frame_is_truncation(const Snapshot *snapshot, uint32_t frame) {
+        const SnapshotFrame *f = &snapshot->frames[frame];
+
+        return frame > 0 && f->file == 0 && f->symbol > 0 && strcmp(snapshot->symbols[f->symbol], "[truncated]") == 0;
+}

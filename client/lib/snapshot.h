@@ -1,0 +1,80 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+#pragma once
+
+/*
+ * The contents of a recording in memory, as of one moment: every table but the samples as it is, the
+ * samples as sums over those with the same thread and stack. All indices are those of the rows, so
+ * element 0 of each array stands for "none", and every index is in range.
+ */
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "recording.h"
+#include "ringside.h"
+#include "util.h"
+
+typedef struct SnapshotProcess {
+        int64_t pid;
+        char *comm;
+} SnapshotProcess;
+
+typedef struct SnapshotThread {
+        uint32_t process;
+        int64_t tid;
+        char *comm;
+} SnapshotThread;
+
+typedef struct SnapshotFile {
+        char *path;
+        uint64_t size;
+        uint8_t build_id[64];
+        size_t build_id_len;
+} SnapshotFile;
+
+typedef struct SnapshotFrame {
+        uint32_t file;
+        uint32_t symbol;
+        uint64_t address;
+        bool kernel;
+} SnapshotFrame;
+
+typedef struct SnapshotStack {
+        uint32_t parent; /* below the own index, 0: outermost */
+        uint32_t frame;
+        uint32_t root; /* the outermost frame */
+        uint16_t depth;
+} SnapshotStack;
+
+/* Samples of one thread with one stack. */
+typedef struct SnapshotSum {
+        uint32_t thread;
+        uint32_t stack; /* 0: none */
+        uint64_t samples;
+        uint64_t weight; /* units of the event; stays at the largest number rather than overflow */
+} SnapshotSum;
+
+typedef struct Snapshot {
+        SnapshotProcess *processes;
+        SnapshotThread *threads;
+        SnapshotFile *files;
+        SnapshotFrame *frames;
+        SnapshotStack *stacks;
+        char **symbols; /* raw names */
+        size_t n_processes, n_threads, n_files, n_frames, n_stacks, n_symbols; /* element 0 included */
+        SnapshotSum *sums; /* ordered by thread, then stack */
+        size_t n_sums;
+        unsigned event;
+        uint64_t samples, weight, truncated; /* sums over the sums */
+        uint32_t main_file; /* the program of the process with the most weight, 0: not known */
+} Snapshot;
+
+/* Frames of a stack, [truncated] included. */
+#define SNAPSHOT_DEPTH_MAX 1024
+
+/* Embedded. filter NULL: everything, first event. */
+int snapshot_load(Snapshot *ret, RingsideRecording *recording, const RingsideFilter *filter, RingsideError *error);
+void snapshot_done(Snapshot *snapshot);
+/* Whether the frame is the marker under which stacks hang whose beginning is not known. */
+bool snapshot_frame_is_truncation(const Snapshot *snapshot, uint32_t frame);
