@@ -37,9 +37,11 @@ struct rs_task_info {
         __u32 tid;                   /* the same */
         __u32 client_tid;            /* in the client's pid namespace, 0: not there */
         __u32 admitted;              /* 1: the access rule holds for the session's identity */
+        __u32 watched;   /* 1: has events of this session already, opened or inherited */
         __u32 tgid_root;             /* in the initial pid namespace: what the programs use as key */
         __u32 ring_safe; /* the kernel has the fix for CVE-2024-41009 (bpf_ringbuf.pending_pos) */
+        __u32 pad;
 };
 
 _Static_assert(sizeof(struct rs_identity) == 48, "shared with the programs");
-_Static_assert(sizeof(struct rs_task_info) == 80, "shared with the programs");
+_Static_assert(sizeof(struct rs_task_info) == 88, "shared with the programs");

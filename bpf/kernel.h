@@ -145,6 +145,36 @@ struct bpf_ringbuf {
         unsigned long pending_pos;
 };
 
+struct list_head {
+        struct list_head *next;
+};
+
+struct bpf_prog_aux {
+        __u32 id;
+};
+
+struct bpf_prog {
+        struct bpf_prog_aux *aux;
+};
+
+struct perf_event {
+        struct list_head event_entry;
+        struct bpf_prog *prog;
+};
+
+struct perf_event_context {
+        struct list_head event_list;
+};
+
+/* One context since 6.2; before, one for hardware and one for software events. */
+struct task_struct___since_6_2 {
+        struct perf_event_context *perf_event_ctxp;
+};
+
+struct task_struct___before_6_2 {
+        struct perf_event_context *perf_event_ctxp[2];
+};
+
 struct linux_binprm;
 
 struct seq_file;
@@ -172,7 +202,7 @@ struct pt_regs {
 /* The context of perf_event programs is user API and has its fixed layout (uapi/linux/bpf_perf_event.h). */
 #if defined(__TARGET_ARCH_x86)
 
-struct perf_event_context {
+struct sample_context {
         __u64 r15, r14, r13, r12, bp, bx, r11, r10, r9, r8, ax, cx, dx, si, di, orig_ax, ip, cs, flags, sp, ss;
         __u64 sample_period;
         __u64 addr;
@@ -201,7 +231,7 @@ struct pt_regs {
         struct user_pt_regs user_regs;
 };
 
-struct perf_event_context {
+struct sample_context {
         struct user_pt_regs regs;
         __u64 sample_period;
         __u64 addr;

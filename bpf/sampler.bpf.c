@@ -17,6 +17,7 @@
 #include "control.h"
 #include "rule.h"
 #include "walk.h"
+#include "watched.h"
 
 char LICENSE[] SEC("license") = "GPL";
 
@@ -269,7 +270,7 @@ static __always_inline void announce(struct task_struct *task, __u32 pid, __u32 
 /* ---- samples ---- */
 
 /* Puts the registers the walk starts from into the scratch, and the leaf or the entry into the kernel. */
-static __always_inline __u64 walk_prepare(struct scratch *s, struct perf_event_context *ctx, struct task_struct *task,
+static __always_inline __u64 walk_prepare(struct scratch *s, struct sample_context *ctx, struct task_struct *task,
                                           __u16 *flags) {
         __u64 ip, fp;
 
@@ -373,10 +374,9 @@ static __always_inline bool sample_send(struct rs_counters *c, const struct rs_s
         return true;
 }
 
-SEC("perf_event")
-int on_sample(struct perf_event_context *ctx) {
+static __always_inline int sample_take(struct sample_context *ctx, __u32 event) {
         struct task_struct *task = bpf_get_current_task_btf();
-        __u32 event = bpf_get_attach_cookie(ctx) & (RS_EVENTS_MAX - 1), tgid, flags;
+        __u32 tgid, flags;
         struct rs_sample sample = {};
         struct rs_counters *c;
         struct scratch *s;
@@ -429,6 +429,25 @@ int on_sample(struct perf_event_context *ctx) {
         return 0;
 }
 
+/*
+ * One program for each event, of which a session loads as many as it has. An attach cookie would do
+ * with one, but events that are inherited lose theirs.
+ */
+#define DEFINE_SAMPLER(n)                                                                                              \
+        SEC("perf_event")                                                                                              \
+        int on_sample_##n(struct sample_context *ctx) {                                                                \
+                return sample_take(ctx, n);                                                                            \
+        }
+
+DEFINE_SAMPLER(0)
+DEFINE_SAMPLER(1)
+DEFINE_SAMPLER(2)
+DEFINE_SAMPLER(3)
+DEFINE_SAMPLER(4)
+DEFINE_SAMPLER(5)
+DEFINE_SAMPLER(6)
+DEFINE_SAMPLER(7)
+
 /* ---- the session's own questions ---- */
 
 SEC("iter/task")
@@ -462,6 +481,7 @@ int describe(struct bpf_iter__task *ctx) {
         numbers = rule_admits(address_of(task));
         info.admitted = numbers != 0;
         info.client_tid = numbers;
+        info.watched = task_is_watched(task);
         info.ring_safe = bpf_core_field_exists(((struct bpf_ringbuf *) 0)->pending_pos);
         bpf_seq_write(ctx->meta->seq, &info, sizeof(info));
         return 0;

@@ -24,7 +24,8 @@
  *                                   <-  END               (and the socket closes)
  *
  * Every answer has an error: 0, or enum rs_error. After an error the session is in the state it was
- * in before, except that a failed HELLO ends it.
+ * in before, except that a failed HELLO ends it, and that a TARGET refused half-way (TARGET_LIMIT,
+ * EVENTS) may leave some of its threads watched.
  */
 
 #include <linux/types.h>

@@ -78,6 +78,17 @@ static int sampler_create_maps(Sampler *sampler, uint32_t id, const struct rs_gr
         return bpf_map__reuse_fd(sampler->skeleton->maps.rs_counters, sampler->counters_fd);
 }
 
+static struct bpf_program *sampler_program(Sampler *sampler, uint32_t event) {
+        struct bpf_program *const programs[RS_EVENTS_MAX] = {
+                sampler->skeleton->progs.on_sample_0, sampler->skeleton->progs.on_sample_1,
+                sampler->skeleton->progs.on_sample_2, sampler->skeleton->progs.on_sample_3,
+                sampler->skeleton->progs.on_sample_4, sampler->skeleton->progs.on_sample_5,
+                sampler->skeleton->progs.on_sample_6, sampler->skeleton->progs.on_sample_7,
+        };
+
+        return programs[event];
+}
+
 static int sampler_load(Sampler *sampler, uint32_t id, const struct rs_grant *grant, unsigned n_cpus) {
         uint64_t key;
         int r;
@@ -98,12 +109,25 @@ static int sampler_load(Sampler *sampler, uint32_t id, const struct rs_grant *gr
                 if (r < 0)
                         return r;
         }
+        for (size_t i = 0; i < RS_EVENTS_MAX; i++) {
+                r = bpf_program__set_autoload(sampler_program(sampler, i), i < grant->nr_events);
+                if (r < 0)
+                        return r;
+        }
         r = sampler_create_maps(sampler, id, grant, n_cpus);
         if (r < 0)
                 return r;
         r = sampler_bpf__load(sampler->skeleton);
         if (r < 0)
                 return r;
+        for (size_t i = 0; i < grant->nr_events; i++) {
+                struct bpf_prog_info info = {};
+                uint32_t size = sizeof(info);
+
+                if (bpf_obj_get_info_by_fd(bpf_program__fd(sampler_program(sampler, i)), &info, &size) < 0)
+                        return -errno;
+                sampler->skeleton->bss->sampler_ids[i] = info.id;
+        }
         /* From here on only the programs write the counters, whoever holds the map. */
         return bpf_map_freeze(sampler->counters_fd) < 0 ? -errno : 0;
 }
@@ -232,12 +256,11 @@ int sampler_track(Sampler *sampler, uint32_t tgid_root, bool follow) {
 }
 
 int sampler_add_event(Sampler *sampler, int perf_fd, uint32_t event, bool on_exec) {
-        LIBBPF_OPTS(bpf_link_create_opts, options, .perf_event.bpf_cookie = event);
         int link;
 
         if (sampler->n_events >= RS_TASK_EVENTS_MAX)
                 return -EMFILE;
-        link = bpf_link_create(bpf_program__fd(sampler->skeleton->progs.on_sample), perf_fd, BPF_PERF_EVENT, &options);
+        link = bpf_link_create(bpf_program__fd(sampler_program(sampler, event)), perf_fd, BPF_PERF_EVENT, NULL);
         if (link < 0)
                 return -errno;
         sampler->events[sampler->n_events++] = (SamplerEvent){perf_fd, link, event, on_exec};

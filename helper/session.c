@@ -175,69 +175,61 @@ static enum rs_error session_watch(Session *session, int32_t tid, uint32_t flags
         return RS_OK;
 }
 
-static bool tid_is_known(const uint32_t *tids, size_t n, uint32_t tid) {
-        for (size_t i = 0; i < n; i++)
-                if (tids[i] == tid)
-                        return true;
-        return false;
-}
+/* Passes over the threads of a target until one finds nothing new: it may be starting threads meanwhile. */
+#define TARGET_PASSES_MAX 16
 
 /*
- * One pass over the threads of a target. Counts those that are new in *n_tids, and refuses the
- * target where it is gone or hidden.
+ * One pass. *ret_watched: threads that have our events by now, *ret_opened: of these, since this pass.
+ * Refuses the target where it is gone or hidden.
  */
-static enum rs_error session_target_pass(Session *session, int pidfd, const struct rs_target *target, uint32_t *tids,
-                                         size_t *n_tids, int *ret_detail) {
+static enum rs_error session_target_pass(Session *session, int pidfd, const struct rs_target *target,
+                                         uint32_t *ret_watched, uint32_t *ret_opened, int *ret_detail) {
         _cleanup_free_ struct rs_task_info *tasks = NULL;
-        enum rs_error error = RS_OK;
-        bool admitted = false;
         size_t n = 0;
         int r;
 
+        *ret_watched = *ret_opened = 0;
         r = sampler_describe(session->sampler, pidfd, &tasks, &n);
         *ret_detail = r;
         if (r < 0)
                 return r == -ESRCH ? RS_ERROR_TARGET_GONE : r == -E2BIG ? RS_ERROR_TARGET_LIMIT : RS_ERROR_TARGET_HIDDEN;
-        for (size_t i = 0; i < n && error == RS_OK; i++) {
+        for (size_t i = 0; i < n; i++) {
                 const struct rs_task_info *task = &tasks[i];
+                enum rs_error error;
 
                 if (!task->admitted || task->tid == 0 || (target->tid != 0 && task->client_tid != target->tid))
                         continue;
-                if (!admitted) {
-                        admitted = true;
+                if (*ret_watched == 0) {
                         r = sampler_track(session->sampler, task->tgid_root, !(target->flags & RS_TARGET_NO_INHERIT));
                         if (r < 0)
                                 return RS_ERROR_TARGET_LIMIT;
                 }
-                if (tid_is_known(tids, *n_tids, task->tid))
+                (*ret_watched)++;
+                if (task->watched)
                         continue;
-                if (*n_tids >= RS_TASK_EVENTS_MAX)
-                        return RS_ERROR_TARGET_LIMIT;
-                tids[(*n_tids)++] = task->tid;
+                (*ret_opened)++;
                 error = session_watch(session, task->tid, target->flags, ret_detail);
+                if (error != RS_OK)
+                        return error;
         }
-        return admitted ? error : RS_ERROR_TARGET_HIDDEN;
+        return *ret_watched > 0 ? RS_OK : RS_ERROR_TARGET_HIDDEN;
 }
 
 static int session_target(Session *session, const union rs_any_message *any, Packet *packet) {
-        _cleanup_free_ uint32_t *tids = calloc(RS_TASK_EVENTS_MAX, sizeof(*tids));
         struct rs_targeted answer = {};
         enum rs_error error = RS_OK;
-        size_t n_tids = 0;
+        uint32_t opened = 1;
         int detail = 0;
 
-        if (!tids)
-                return -ENOMEM;
         if (!(session->grant.grants & RS_GRANT_TARGETS) || packet->n_fds != 1 ||
             (any->target.flags & ~(RS_TARGET_ON_EXEC | RS_TARGET_NO_INHERIT)))
                 error = RS_ERROR_STATE;
         else if (session->n_targets >= RS_TARGETS_MAX)
                 error = RS_ERROR_TARGET_LIMIT;
-        else
-                error = session_target_pass(session, packet->fds[0], &any->target, tids, &n_tids, &detail);
+        for (int i = 0; error == RS_OK && opened > 0 && i < TARGET_PASSES_MAX; i++)
+                error = session_target_pass(session, packet->fds[0], &any->target, &answer.threads, &opened, &detail);
         session->n_targets += error == RS_OK;
         answer_init(&answer.m, &any->m, error, detail);
-        answer.threads = error == RS_OK ? n_tids : 0;
         return session_send(session, &answer.m, sizeof(answer), NULL, 0);
 }
 

@@ -1,0 +1,61 @@
+/* SPDX-License-Identifier: GPL-2.0-only */
+#pragma once
+
+/*
+ * Does a task have events of this session? Threads that are born while a process is being attached to
+ * inherit their creator's events or not, depending on which came first; opening a second event on
+ * one that has them would count it twice. The list may change while it is read: every step is checked
+ * and their number is bounded.
+ */
+
+#include "control.h"
+#include "kernel.h"
+
+#define EVENTS_PER_TASK_MAX 64
+
+/* Ids of the sampling programs, set once they are loaded. */
+__u32 sampler_ids[RS_EVENTS_MAX] = {};
+
+static __always_inline bool event_is_ours(struct perf_event *event) {
+        struct bpf_prog_aux *aux;
+        struct bpf_prog *prog;
+        __u32 id;
+
+        if (READ_FAILS(prog, event->prog) || !prog || READ_FAILS(aux, prog->aux) || !aux || READ_FAILS(id, aux->id))
+                return false;
+        for (int i = 0; i < RS_EVENTS_MAX; i++)
+                if (id != 0 && sampler_ids[i] == id)
+                        return true;
+        return false;
+}
+
+/* For the verifier, plain numbers: rule.h says why. */
+__noinline int context_is_watched(__u64 address) {
+        struct perf_event_context *context = (void *) address;
+        struct list_head *head = __builtin_preserve_access_index(&context->event_list), *at;
+
+        if (READ_FAILS(at, head->next))
+                return false;
+        for (int i = 0; i < EVENTS_PER_TASK_MAX && at && at != head; i++) {
+                if (event_is_ours((void *) at - bpf_core_field_offset(struct perf_event, event_entry)))
+                        return true;
+                if (READ_FAILS(at, at->next))
+                        return false;
+        }
+        return false;
+}
+
+static __always_inline bool task_is_watched(struct task_struct *task) {
+        struct perf_event_context *context;
+
+        if (bpf_core_field_exists(((struct task_struct___since_6_2 *) 0)->perf_event_ctxp)) {
+                if (READ_FAILS(context, ((struct task_struct___since_6_2 *) task)->perf_event_ctxp) || !context)
+                        return false;
+                return context_is_watched((__u64) context);
+        }
+        for (int i = 0; i < 2; i++)
+                if (!READ_FAILS(context, ((struct task_struct___before_6_2 *) task)->perf_event_ctxp[i]) && context &&
+                    context_is_watched((__u64) context))
+                        return true;
+        return false;
+}
