@@ -11,14 +11,17 @@
 
 #include "text.h"
 
+/* What the widest row needs: numbers, and a little of a name. */
+#define COLUMNS_MIN 44
+
 static size_t columns_of(int fd) {
         const char *e = getenv("COLUMNS");
         struct winsize size;
         uint64_t n;
 
         if (isatty(fd) && ioctl(fd, TIOCGWINSZ, &size) == 0 && size.ws_col > 0)
-                return MAX(size.ws_col, 40);
-        if (e && parse_number(e, 40, 10000, &n) == 0)
+                return MAX(size.ws_col, COLUMNS_MIN);
+        if (e && parse_number(e, COLUMNS_MIN, 10000, &n) == 0)
                 return n;
         return 80;
 }

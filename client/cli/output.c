@@ -138,6 +138,8 @@ int output_open_paged(Output *ret, bool pager) {
                 return 0;
         pid = fork();
         if (pid == 0) {
+                /* Without its copy of the other end closed it would never see the end of what it copies. */
+                close_fd(fds[1]);
                 if (dup2(fds[0], STDIN_FILENO) < 0)
                         _exit(EXIT_FAILURE);
                 run_pager(command);

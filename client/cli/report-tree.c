@@ -116,8 +116,8 @@ int report_tree(FILE *out, const View *view, const ReportOptions *options, const
                       ringside_profile_get_callers(view->profile, &root);
         if (r < 0)
                 return r;
-        fprintf(out, "%s  total     self  %s%s\n", style->bold,
-                callees ? "function and, below it, what it calls" : "function and, below it, what calls it", style->reset);
+        fprintf(out, "%s  total     self  %s%s\n", style->bold, callees ? "function, then callees" : "function, then callers",
+                style->reset);
         walk_children(&t, root);
         if (t.left_out > 0)
                 fprintf(out, "%s%zu branch%s left out: --threshold=0 without --limit shows them%s\n", style->dim,

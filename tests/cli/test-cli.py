@@ -179,7 +179,7 @@ class Reading(CliTest):
 
     def test_every_view_is_harmless_and_narrow(self):
         for by in ("function", "file", "process", "thread", "callees", "callers"):
-            for columns in ("40", "80", "200"):
+            for columns in ("44", "80", "200"):
                 for locale in ("C", "C.UTF-8"):
                     text = self.report("--by", by, "--threshold=0", env={"COLUMNS": columns, "LC_ALL": locale})
                     self.assert_harmless(text)
