@@ -9,7 +9,7 @@ say() {
         printf '\n%s\n' "$*"
 }
 
-profile() { # profile NAME RINGSIDE: records, reports and draws; root keeps the results in build-try/
+profile() { # profile NAME RINGSIDE...: records, reports and draws; keeps the results in build-try/
         local name=$1 program=$RINGSIDE_TEST_BUILD/wordcount text=$RINGSIDE_TEST_SOURCE/LICENSE
         shift
         say "\$ ringside record -- wordcount LICENSE 6000"
@@ -29,10 +29,10 @@ inside_user() {
 }
 
 inside_root() {
-        say "== As root, without a bus: direct mode"
+        say "== As root, where there is no bus: direct mode"
         mkdir /run/ringside-test/root
         cd /run/ringside-test/root
-        profile root ringside --helper=direct
+        profile root ringside
 }
 
 case ${1:-} in
@@ -48,8 +48,8 @@ if ! { configure build-try --prefix=/usr -Dtests=false && ninja -C build-try; } 
         echo "try: did not build, all of its output is in build-try.log" >&2
         exit 1
 fi
-# Built as one builds what one wants to profile: with frame pointers and symbols.
-cc -std=gnu17 -D_GNU_SOURCE -O1 -g -fno-omit-frame-pointer -o build-try/wordcount tests/workloads/wordcount.c
+# Built as one builds what one wants to profile: with frame pointers, and its functions left apart.
+cc -std=gnu17 -D_GNU_SOURCE -O2 -g -fno-omit-frame-pointer -fno-inline-functions -fno-inline-functions-called-once -o build-try/wordcount tests/workloads/wordcount.c
 
 tests/lib/bus-env --build build-try -- "$0" inside-user
 tests/lib/bus-env --build build-try --no-bus -- "$0" inside-root
