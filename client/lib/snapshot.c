@@ -272,7 +272,7 @@ static int main_file_row(sqlite3_stmt *row, void *userdata) {
         return 0;
 }
 
-/* What is mapped lowest is the program, where it is no interpreter of another loader's. */
+/* What is mapped lowest is the program; negative starts are above user space (vsyscall). */
 static int find_main_file(Loader *loader, RingsideError *error) {
         Snapshot *s = loader->snapshot;
         _cleanup_free_ uint64_t *weights = calloc(s->n_processes, sizeof(uint64_t));
@@ -288,7 +288,7 @@ static int find_main_file(Loader *loader, RingsideError *error) {
                 if (heaviest == 0 || weights[process] > weights[heaviest])
                         heaviest = process;
         }
-        (void) snprintf(sql, sizeof(sql), "SELECT file FROM mapping WHERE process=%zu ORDER BY start LIMIT 1", heaviest);
+        (void) snprintf(sql, sizeof(sql), "SELECT file FROM mapping WHERE process=%zu AND start>0 ORDER BY start LIMIT 1", heaviest);
         return recording_query(loader->recording, sql, main_file_row, s, error);
 }
 

@@ -1,0 +1,368 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+
+#include "store.h"
+
+#include <fcntl.h>
+#include <setjmp.h>
+#include <signal.h>
+#include <stdarg.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <time.h>
+
+#include <cmocka.h>
+
+#include "dbfile.h"
+#include "schema.h"
+#include "test-recording-util.h"
+#include "util.h"
+
+static Store *store_with_one_stack(const char *path, int64_t *ret_thread, int64_t *ret_stack) {
+        RingsideEvent event = { .name = "cpu-clock", .unit = "ns", .value = 1000 };
+        int64_t process, file, frame;
+        Store *store;
+
+        assert_return_code(store_new(&store, path, NULL), 0);
+        assert_return_code(store_put_event(store, 0, &event), 0);
+        assert_return_code(store_add_process(store, 10, 0, 0, "prog", "prog\0-x\0", 8, &process), 0);
+        assert_return_code(store_add_thread(store, process, 10, "prog", ret_thread), 0);
+        assert_return_code(store_add_file(store, "/bin/prog", 1, 2, 3, "\1\2", 2, &file), 0);
+        assert_return_code(store_add_frame(store, file, 0x1000, "main", 4, false, &frame), 0);
+        assert_return_code(store_add_stack(store, 0, frame, ret_stack), 0);
+        return store;
+}
+
+static void test_ids_and_interning(void **state) {
+        Place *place = *state;
+        int64_t thread, stack, again, frame, other, unnamed;
+        Store *store = store_with_one_stack(place->file, &thread, &stack);
+
+        assert_int_equal(thread, 1);
+        assert_int_equal(stack, 1);
+        assert_return_code(store_add_frame(store, 1, 0x1000, "main", 4, false, &frame), 0);
+        assert_int_equal(frame, 1);
+        assert_return_code(store_add_frame(store, 1, 0x1000, "other", 4, false, &other), 0);
+        assert_int_equal(other, 2);
+        assert_return_code(store_add_frame(store, 1, 0x1000, NULL, 0, false, &unnamed), 0);
+        assert_int_equal(unnamed, 3);
+        assert_return_code(store_add_stack(store, 0, frame, &again), 0);
+        assert_int_equal(again, stack);
+        assert_return_code(store_add_stack(store, stack, frame, &again), 0);
+        assert_int_equal(again, 2);
+        assert_null(store_free(store));
+        assert_int_equal(count_rows(place->file, "symbol"), 2);
+        assert_int_equal(count_rows(place->file, "frame"), 3);
+        assert_int_equal(count_rows(place->file, "stack"), 2);
+}
+
+static void test_new_file(void **state) {
+        Place *place = *state;
+        RingsideError error = {};
+        char beside[PLACE_PATH_MAX + 16];
+        struct stat st;
+        Store *store;
+
+        (void) umask(0);
+        assert_return_code(store_new(&store, place->file, &error), 0);
+        assert_return_code(stat(place->file, &st), 0);
+        assert_int_equal(st.st_mode & 07777, 0600);
+        store_free(store);
+
+        /* Never over a file, never through a link, dangling or not. */
+        assert_int_equal(store_new(&store, place->file, &error), -EEXIST);
+        assert_int_equal(error.code, -EEXIST);
+        assert_non_null(strstr(error.text, place->file));
+        assert_return_code(unlink(place->file), 0);
+        assert_return_code(symlink("elsewhere", place->file), 0);
+        assert_int_equal(store_new(&store, place->file, &error), -EEXIST);
+        assert_return_code(unlink(place->file), 0);
+
+        for (size_t i = 0; i < 3; i++) {
+                (void) snprintf(beside, sizeof(beside), "%s%s", place->file,
+                                (const char *[]){ "-journal", "-wal", "-shm" }[i]);
+                assert_return_code(symlink("elsewhere", beside), 0);
+                assert_int_equal(store_new(&store, place->file, &error), -EEXIST);
+                assert_int_equal(access(place->file, F_OK), -1);
+                assert_return_code(unlink(beside), 0);
+        }
+        assert_int_equal(store_new(&store, "/nonexistent/x", &error), -ENOENT);
+        assert_int_equal(store_new(&store, "", &error), -ENOENT);
+        assert_int_equal(store_new(&store, "/tmp/", &error), -EISDIR);
+}
+
+/* Whoever may rename things in the directory cannot make us write into another file. */
+static void test_swapped_file(void **state) {
+        Place *place = *state;
+        char victim[PLACE_PATH_MAX], moved[PLACE_PATH_MAX], journal[PLACE_PATH_MAX + 16];
+        int64_t thread, stack;
+        struct stat st;
+        Store *store = store_with_one_stack(place->file, &thread, &stack);
+        int fd;
+
+        (void) snprintf(victim, sizeof(victim), "%s/victim", place->dir);
+        (void) snprintf(moved, sizeof(moved), "%s/moved", place->dir);
+        (void) snprintf(journal, sizeof(journal), "%s-journal", place->file);
+        fd = open(victim, O_WRONLY | O_CREAT, 0600);
+        assert_return_code(fd, errno);
+        (void) close(fd);
+        assert_return_code(rename(place->file, moved), 0);
+        assert_return_code(symlink("victim", place->file), 0);
+        assert_return_code(store_add_sample(store, 1, thread, 0, 0, false, RINGSIDE_WALK_COMPLETE, stack, 0), 0);
+        assert_return_code(store_commit(store), 0);
+
+        /* A journal that is planted later stops the recording; it is neither followed nor written to. */
+        assert_return_code(symlink("victim", journal), 0);
+        assert_return_code(store_add_sample(store, 2, thread, 0, 0, false, RINGSIDE_WALK_COMPLETE, stack, 0), 0);
+        assert_int_equal(store_commit(store), -EEXIST);
+        assert_int_equal(store_add_sample(store, 3, thread, 0, 0, false, RINGSIDE_WALK_COMPLETE, stack, 0), -EEXIST);
+        store_free(store);
+
+        assert_return_code(stat(victim, &st), 0);
+        assert_int_equal(st.st_size, 0);
+        assert_int_equal(count_rows(moved, "sample"), 1);
+}
+
+static void test_other_readers(void **state) {
+        Place *place = *state;
+        int64_t thread, stack;
+        Store *store = store_with_one_stack(place->file, &thread, &stack);
+        sqlite3_stmt *statement;
+        sqlite3 *db;
+
+        /* The sqlite3 of somebody else reads while we write, and we wait for it without losing anything. */
+        assert_return_code(store_commit(store), 0);
+        assert_int_equal(sqlite3_open_v2(place->file, &db, SQLITE_OPEN_READONLY, NULL), SQLITE_OK);
+        assert_int_equal(sqlite3_prepare_v2(db, "SELECT * FROM thread", -1, &statement, NULL), SQLITE_OK);
+        assert_int_equal(sqlite3_step(statement), SQLITE_ROW);
+        assert_return_code(store_add_sample(store, 1, thread, 0, 0, false, RINGSIDE_WALK_COMPLETE, stack, 0), 0);
+        assert_int_equal(store_commit(store), -EBUSY);
+        assert_return_code(store_add_sample(store, 2, thread, 0, 0, false, RINGSIDE_WALK_COMPLETE, stack, 0), 0);
+        assert_int_equal(store_commit(store), -EBUSY);
+        sqlite3_finalize(statement);
+        assert_return_code(store_commit(store), 0);
+        assert_int_equal(count_rows(place->file, "sample"), 2);
+        sqlite3_close(db);
+        store_free(store);
+}
+
+static void test_long_text(void **state) {
+        Place *place = *state;
+        _cleanup_free_ char *text = malloc(1 << 20);
+        _cleanup_(ringside_recording_freep) RingsideRecording *recording = NULL;
+        int64_t id;
+        Store *store;
+
+        assert_non_null(text);
+        memset(text, 'x', (1 << 20) - 1);
+        text[(1 << 20) - 1] = 0;
+        assert_return_code(store_new(&store, place->file, NULL), 0);
+        assert_return_code(store_put_event(store, 0, &(RingsideEvent){ .name = "e", .unit = "ns" }), 0);
+        assert_return_code(store_put_meta(store, "command", text), 0);
+        assert_return_code(store_add_process(store, 1, 0, 0, text, text, 1 << 20, &id), 0);
+        assert_return_code(store_add_file(store, text, 0, 0, 0, NULL, 0, &id), 0);
+        assert_return_code(store_add_frame(store, id, 0, text, 0, false, &id), 0);
+        store_free(store);
+        assert_return_code(ringside_recording_open(&recording, place->file, NULL), 0);
+}
+
+static void test_disk_full(void **state) {
+        Place *place = *state;
+        int64_t thread, stack;
+        Store *store = store_with_one_stack(place->file, &thread, &stack);
+        pid_t pid;
+        int status, r = 0;
+
+        store_free(store);
+        assert_return_code(unlink(place->file), 0);
+        pid = fork();
+        assert_return_code(pid, errno);
+        if (pid == 0) {
+                limit_file_size(256 << 10);
+                store = store_with_one_stack(place->file, &thread, &stack);
+                for (int i = 0; i < 100000 && r >= 0; i++) {
+                        r = store_add_sample(store, i, thread, 0, 0, false, RINGSIDE_WALK_COMPLETE, stack, 0);
+                        if (r >= 0 && i % 1000 == 0)
+                                r = store_commit(store);
+                }
+                store_free(store);
+                _exit(r == -EFBIG ? 0 : 1);
+        }
+        assert_int_equal(waitpid(pid, &status, 0), pid);
+        assert_int_equal(status, 0);
+        /* What was committed before is there, and in order. */
+        assert_in_range(count_rows(place->file, "sample"), 1000, 20000);
+        assert_int_equal(open_result(place->file), 0);
+}
+
+/* ---- kill -9 ---- */
+
+typedef struct Shared {
+        _Atomic(uint64_t) committed; /* samples */
+} Shared;
+
+static void write_until_killed(const char *path, Shared *shared) {
+        int64_t thread, stack;
+        Store *store = store_with_one_stack(path, &thread, &stack);
+
+        for (uint64_t i = 1;; i++) {
+                int64_t frame, inner;
+
+                /* New frames as well, so that a commit writes into several tables. */
+                if (store_add_frame(store, 1, i / 8, "f", 0, false, &frame) < 0 ||
+                    store_add_stack(store, stack, frame, &inner) < 0 ||
+                    store_add_sample(store, i, thread, 0, i % 4, false, RINGSIDE_WALK_COMPLETE, inner, 0) < 0)
+                        _exit(1);
+                if (i % 64 == 0) {
+                        if (store_commit(store) < 0)
+                                _exit(1);
+                        shared->committed = i;
+                }
+        }
+}
+
+/* As our reader sees it, from a child that may be another user. */
+static bool reads_samples(const char *path, uid_t uid, uint64_t least) {
+        pid_t pid = fork();
+        int status;
+
+        assert_return_code(pid, errno);
+        if (pid == 0) {
+                RingsideRecording *recording;
+                RingsideProfile *profile;
+                RingsideError error = {};
+                int r = 0;
+
+                if (uid > 0 && (setgid(uid) < 0 || setuid(uid) < 0))
+                        r = -errno;
+                if (r >= 0)
+                        r = ringside_recording_open(&recording, path, &error);
+                if (r >= 0)
+                        r = ringside_profile_new(&profile, recording, NULL, &error);
+                if (r >= 0 && ringside_profile_get_samples(profile) < least) {
+                        (void) fprintf(stderr, "%" PRIu64 " of %" PRIu64 " samples\n",
+                                       ringside_profile_get_samples(profile), least);
+                        r = -1;
+                }
+                if (r < 0)
+                        (void) fprintf(stderr, "uid %u: %d %s\n", (unsigned) uid, r, error.text);
+                _exit(r < 0);
+        }
+        assert_int_equal(waitpid(pid, &status, 0), pid);
+        return status == 0;
+}
+
+static void kill_one(Place *place, Shared *shared, unsigned round, unsigned *n_journals) {
+        char journal[PLACE_PATH_MAX + 16];
+        struct timespec delay = { .tv_nsec = 2000000 + (long) (round * 7919 % 97) * 100000 };
+        pid_t pid;
+        int status;
+
+        (void) snprintf(journal, sizeof(journal), "%s-journal", place->file);
+        shared->committed = 0;
+        pid = fork();
+        assert_return_code(pid, errno);
+        if (pid == 0)
+                write_until_killed(place->file, shared);
+        while (shared->committed == 0)
+                (void) nanosleep(&(struct timespec){ .tv_nsec = 500000 }, NULL);
+        (void) nanosleep(&delay, NULL);
+        assert_return_code(kill(pid, SIGKILL), errno);
+        assert_int_equal(waitpid(pid, &status, 0), pid);
+        assert_true(WIFSIGNALED(status));
+
+        /* Whoever may read can open it, and nobody writes. */
+        if (chmod(journal, 0444) == 0)
+                (*n_journals)++;
+        assert_return_code(chmod(place->file, 0444), errno);
+        assert_return_code(chmod(place->dir, 0555), errno);
+        assert_true(reads_samples(place->file, geteuid() == 0 ? 65534 : 0, shared->committed));
+        assert_return_code(chmod(place->dir, 0755), errno);
+
+        /* And SQLite by itself agrees, given the right to roll back. */
+        assert_return_code(chmod(place->file, 0644), errno);
+        (void) chmod(journal, 0644);
+        assert_true((uint64_t) count_rows(place->file, "sample") >= shared->committed);
+        assert_true(is_intact(place->file));
+        assert_return_code(unlink(place->file), errno);
+        (void) unlink(journal);
+}
+
+static void test_kill(void **state) {
+        Place *place = *state;
+        Shared *shared = mmap(NULL, 4096, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+        unsigned n_journals = 0;
+
+        assert_ptr_not_equal(shared, MAP_FAILED);
+        for (unsigned round = 0; round < 50; round++)
+                kill_one(place, shared, round, &n_journals);
+        /* Committing all the time it is often hit in the middle; without that this would prove nothing. */
+        print_message("%u of 50 were killed within a commit\n", n_journals);
+        assert_true(n_journals > 0);
+        (void) munmap(shared, 4096);
+}
+
+/* A journal counts only where it is the owner's own, and no live writer's. */
+static void test_foreign_journal(void **state) {
+        Place *place = *state;
+        char journal[PLACE_PATH_MAX + 16];
+        int64_t thread, stack;
+        Store *store = store_with_one_stack(place->file, &thread, &stack);
+
+        (void) snprintf(journal, sizeof(journal), "%s-journal", place->file);
+        store_free(store);
+        assert_int_equal(open_result(place->file), 0);
+
+        write_text(journal, "\xd9\xd5\x05\xf9\x20\xa1\x63\xd7 this is no journal");
+        assert_int_equal(open_result(place->file), 0);
+        assert_return_code(unlink(journal), 0);
+        assert_return_code(mkfifo(journal, 0600), 0);
+        assert_int_equal(open_result(place->file), 0);
+        assert_return_code(unlink(journal), 0);
+
+        /* One that says the database was empty. Somebody else's is ignored, the owner's is believed. */
+        write_empty_journal(journal);
+        assert_int_equal(open_result(place->file), RINGSIDE_E_RECORDING);
+        if (geteuid() == 0) {
+                assert_return_code(chown(journal, 65534, 65534), errno);
+                assert_int_equal(open_result(place->file), 0);
+        }
+}
+
+/* ---- the page that describes it ---- */
+
+static void test_documentation(_unused_ void **state) {
+        _cleanup_free_ char *page = read_text(getenv("RECORDING_PAGE"));
+        const char *p;
+
+        assert_non_null(page);
+        p = strstr(page, "```sql\n");
+        assert_non_null(p);
+        p += strlen("```sql\n");
+        for (size_t i = 0; i < ELEMENTSOF(schema_tables); i++) {
+                size_t n = strlen(schema_tables[i].sql);
+
+                if (strncmp(p, schema_tables[i].sql, n) != 0)
+                        fail_msg("docs/recording.md does not show the schema of %s", schema_tables[i].name);
+                assert_int_equal(p[n], ';');
+                p += n + 1 + strspn(p + n + 1, "\n");
+        }
+        assert_memory_equal(p, "```", 3);
+}
+
+int main(void) {
+        const struct CMUnitTest tests[] = {
+                cmocka_unit_test_setup_teardown(test_ids_and_interning, place_setup, place_teardown),
+                cmocka_unit_test_setup_teardown(test_new_file, place_setup, place_teardown),
+                cmocka_unit_test_setup_teardown(test_swapped_file, place_setup, place_teardown),
+                cmocka_unit_test_setup_teardown(test_other_readers, place_setup, place_teardown),
+                cmocka_unit_test_setup_teardown(test_long_text, place_setup, place_teardown),
+                cmocka_unit_test_setup_teardown(test_disk_full, place_setup, place_teardown),
+                cmocka_unit_test_setup_teardown(test_kill, place_setup, place_teardown),
+                cmocka_unit_test_setup_teardown(test_foreign_journal, place_setup, place_teardown),
+                cmocka_unit_test(test_documentation),
+        };
+
+        return cmocka_run_group_tests(tests, NULL, NULL);
+}
