@@ -358,11 +358,13 @@ static void test_ourselves(_unused_ void **state) {
         assert_int_equal(address_space_get_n_mappings(space), 0);
         assert_false(address_space_contains(space, (uintptr_t) some_function_of_ours));
         assert_true(address_space_get_generation(space) != generation);
+        generation = address_space_get_generation(space);
         assert_int_equal(address_space_resolve(space, (uintptr_t) some_function_of_ours, false, &resolved),
                          0);
         assert_string_equal(resolved.file->path, "[unknown]");
         assert_int_equal(resolved.address, (uintptr_t) some_function_of_ours);
         assert_int_equal(address_space_refresh(space), 1);
+        assert_true(address_space_get_generation(space) != generation);
         assert_int_equal(address_space_resolve(space, (uintptr_t) some_function_of_ours, false, &again), 0);
         assert_string_equal(again.name, "some_function_of_ours");
 }
@@ -546,6 +548,43 @@ static void test_fds_are_bounded(void **state) {
         assert_int_equal(symbolizer_get_n_refused(symbolizer), 0);
 }
 
+/* The file is deleted, and then the process maps another part of it. */
+static void test_moved_after_deletion(void **state) {
+        _cleanup_symbolizer_ Symbolizer *symbolizer = NULL;
+        _cleanup_space_ AddressSpace *space = NULL;
+        FILE *maps = create_maps(*state);
+        Resolved before, after;
+        char path[PATH_MAX];
+        struct stat st;
+
+        snprintf(path, sizeof(path), "%s/file", (char *) *state);
+        run("cp '%s/tiny' '%s'", get_fixtures(), path);
+        assert_int_equal(stat(path, &st), 0);
+        fprintf(maps, "1000-2000 r-xp 00000000 %02x:%02x %lu %s\n", major(st.st_dev), minor(st.st_dev),
+                (unsigned long) st.st_ino, path);
+        fclose(maps);
+        open_space(&symbolizer, &space, 42, *state, NULL);
+        assert_int_equal(address_space_resolve(space, 0x1000, false, &before), 0);
+
+        assert_int_equal(unlink(path), 0);
+        maps = create_maps(*state);
+        fprintf(maps, "5000-6000 r-xp 00000000 %02x:%02x %lu %s (deleted)\n", major(st.st_dev),
+                minor(st.st_dev), (unsigned long) st.st_ino, path);
+        fclose(maps);
+        assert_int_equal(address_space_refresh(space), 1);
+        assert_int_equal(address_space_resolve(space, 0x5000, false, &after), 0);
+        assert_ptr_equal(before.file, after.file);
+        assert_int_equal(symbolizer_get_n_refused(symbolizer), 0);
+
+        /* Another process never had it. */
+        space = address_space_free(space);
+        assert_int_equal(address_space_new(&space, symbolizer, 42), 0);
+        assert_int_equal(address_space_refresh(space), 1);
+        assert_int_equal(address_space_resolve(space, 0x5000, false, &after), 0);
+        assert_ptr_not_equal(before.file, after.file);
+        assert_int_equal(after.file->build_id_len, 0);
+}
+
 static void test_other_inode_or_device(void **state) {
         _cleanup_symbolizer_ Symbolizer *symbolizer = NULL;
         _cleanup_space_ AddressSpace *space = NULL;
@@ -653,6 +692,8 @@ int main(void) {
                 cmocka_unit_test(test_leader_is_gone),
                 cmocka_unit_test(test_zombie),
                 cmocka_unit_test_setup_teardown(test_fds_are_bounded, set_up_directory, tear_down_directory),
+                cmocka_unit_test_setup_teardown(test_moved_after_deletion, set_up_directory,
+                                                tear_down_directory),
                 cmocka_unit_test_setup_teardown(test_other_inode_or_device, set_up_directory,
                                                 tear_down_directory),
                 cmocka_unit_test_setup_teardown(test_no_regular_files, set_up_directory, tear_down_directory),

@@ -73,7 +73,8 @@ static void test_symbols(_unused_ void **state) {
         assert_false(has_name(table, "__fixture_weak", 0x401000, 0x402000));
         /* What is not defined here, and what is data. */
         assert_false(has_name(table, "printf", 0, 0x1000));
-        assert_false(has_name(table, "_edata", 0x404000, 0x405000));
+        assert_false(has_name(table, "__data_start", 0x403000, 0x405000));
+        assert_false(has_name(table, "data_start", 0x403000, 0x405000));
 }
 
 static void test_32_bit(_unused_ void **state) {
@@ -251,6 +252,11 @@ static void test_refused(_unused_ void **state) {
                 assert_true(elf_file_new_memory(&elf, data, sizeof(data)) < 0);
         }
         assert_int_equal(elf_file_new_memory(&elf, NULL, 0), -EBADMSG);
+
+        /* Offset and size together come out small again. */
+        make_elf(data, sizeof(data), &segment, 1);
+        memset(data + offsetof(Elf64_Ehdr, e_phoff), 0xff, sizeof(Elf64_Off));
+        assert_int_equal(elf_file_new_memory(&elf, data, sizeof(data)), -EBADMSG);
 }
 
 static void test_no_regular_file(_unused_ void **state) {
