@@ -48,8 +48,10 @@ if ! { configure build-try --prefix=/usr -Dtests=false && ninja -C build-try; } 
         echo "try: did not build, all of its output is in build-try.log" >&2
         exit 1
 fi
-# Built as one builds what one wants to profile: with frame pointers, and its functions left apart.
-cc -std=gnu17 -D_GNU_SOURCE -O2 -g -fno-omit-frame-pointer -fno-inline-functions -fno-inline-functions-called-once -o build-try/wordcount tests/workloads/wordcount.c
+# Built as one builds what one wants to profile: with frame pointers, in leaf functions too, and its functions
+# left apart.
+cc -std=gnu17 -D_GNU_SOURCE -O2 -g -fno-omit-frame-pointer -mno-omit-leaf-frame-pointer \
+        -fno-inline-functions -fno-inline-functions-called-once -o build-try/wordcount tests/workloads/wordcount.c
 
 tests/lib/bus-env --build build-try -- "$0" inside-user
 tests/lib/bus-env --build build-try --no-bus -- "$0" inside-root

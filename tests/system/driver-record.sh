@@ -11,7 +11,7 @@ fail() {
 }
 ./driver-machine.sh || exit 1
 
-main_job='cd && ringside record -F 99 -o shares.ringside -- /test/workload-shares 3 && ringside report shares.ringside'
+main_job='cd && rm -f shares.ringside && ringside record -F 99 -o shares.ringside -- /test/workload-shares 2 && ringside report shares.ringside'
 
 # Prints what it got if it is not the profile of workload-shares.
 check_profile() { # check_profile WHO STATUS OUTPUT

@@ -45,9 +45,7 @@ mkdir -p "$stage/test" "$stage/etc/systemd/system/multi-user.target.wants"
 cp -p "$tree"/etc/* "$stage/etc/"
 if [ -n "$build" ]; then
         meson install -C "$build" --no-rebuild --quiet --strip --destdir "$stage" </dev/null
-        for conf in "$stage"/usr/lib/sysusers.d/ringside*.conf; do
-                systemd-sysusers --root="$stage" "${conf#"$stage"}"
-        done
+        systemd-sysusers --root="$stage" # finds what the build has just put there
 fi
 install -m 755 "$driver" "$stage/test/driver"
 for f in ${files[@]+"${files[@]}"}; do
