@@ -26,9 +26,11 @@ struct bpf_iter__bpf_map {
 
 SEC("iter/bpf_map")
 int list_maps(struct bpf_iter__bpf_map *ctx) {
+        /* Read once: the verifier believes a check only of the value it was made of. */
+        struct bpf_map *map = ctx->map;
         char name[16];
 
-        if (!ctx->map || bpf_core_read(&name, sizeof(name), &ctx->map->name) != 0)
+        if (!map || bpf_core_read(&name, sizeof(name), &map->name) != 0)
                 return 0;
         /* "rsr" or "rsc" and eight hexadecimal digits: sampler.c names them. */
         if (name[0] == 'r' && name[1] == 's' && (name[2] == 'r' || name[2] == 'c'))

@@ -32,6 +32,7 @@ typedef struct Keeper {
         int front_fd; /* -1: direct */
         int signal_fd;
         int exe_fd;
+        int map_list_fd; /* -1: nobody has asked yet */
         Child children[BUDGET_SESSIONS_MAX];
 } Keeper;
 
@@ -83,6 +84,12 @@ static int keeper_spawn(Keeper *keeper, uint32_t id, const struct rs_grant *gran
         return r;
 }
 
+static int keeper_find_maps(Keeper *keeper, uint32_t id) {
+        if (keeper->map_list_fd < 0)
+                keeper->map_list_fd = map_list_open();
+        return keeper->map_list_fd < 0 ? keeper->map_list_fd : map_list_has(keeper->map_list_fd, id);
+}
+
 static void keeper_report(Keeper *keeper, const struct keeper_report *report) {
         /* A front that does not read is gone, or as good as. */
         if (keeper->front_fd >= 0)
@@ -118,7 +125,7 @@ static int keeper_answer_front(Keeper *keeper) {
                         report.probe[i] = -perf_event_probe(event_type_get(i)->id);
                 break;
         case KEEPER_MAPS:
-                report.error = map_list_has(request.id);
+                report.error = keeper_find_maps(keeper, request.id);
                 break;
         default:
                 packet_done(&packet);
@@ -212,7 +219,7 @@ static int keeper_loop(Keeper *keeper) {
 static int keeper_init(Keeper *keeper, int front_fd, int exe_fd) {
         sigset_t mask;
 
-        *keeper = (Keeper){.front_fd = front_fd, .exe_fd = exe_fd};
+        *keeper = (Keeper){.front_fd = front_fd, .exe_fd = exe_fd, .map_list_fd = -1};
         sigemptyset(&mask);
         sigaddset(&mask, SIGCHLD);
         if (sigprocmask(SIG_BLOCK, &mask, NULL) < 0)

@@ -12,5 +12,7 @@
 #define MAP_NAME_RING "rsr%08x"
 #define MAP_NAME_COUNTERS "rsc%08x"
 
-/* 1: some map named for this session is alive, 0: none, -errno: cannot tell. */
-int map_list_has(uint32_t id);
+/* Loads the program that lists them: once, it takes a tenth of a second. Returns an fd or -errno. */
+int map_list_open(void);
+/* list_fd: from map_list_open(). 1: some map named for this session is alive, 0: none, -errno: cannot tell. */
+int map_list_has(int list_fd, uint32_t id);
