@@ -2,9 +2,12 @@
 
 #include "sandbox.h"
 
+#include <fcntl.h>
 #include <linux/bpf.h>
 #include <linux/perf_event.h>
+#include <linux/sockios.h>
 #include <seccomp.h>
+#include <sys/ioctl.h>
 #include <sys/mman.h>
 
 #include "util.h"
@@ -16,8 +19,11 @@ static const int common[] = {
         SCMP_SYS(clock_gettime), SCMP_SYS(gettimeofday), SCMP_SYS(time), SCMP_SYS(getpid), SCMP_SYS(gettid),
         SCMP_SYS(brk), SCMP_SYS(munmap), SCMP_SYS(mremap), SCMP_SYS(madvise), SCMP_SYS(futex),
         SCMP_SYS(rt_sigreturn), SCMP_SYS(rt_sigprocmask), SCMP_SYS(restart_syscall), SCMP_SYS(exit),
-        SCMP_SYS(exit_group), SCMP_SYS(getrandom), SCMP_SYS(fcntl),
+        SCMP_SYS(exit_group), SCMP_SYS(getrandom),
 };
+
+/* Not F_SETOWN and F_SETSIG: together they send any signal to any process of the same user. */
+static const int common_fcntl[] = {F_GETFD, F_SETFD, F_GETFL, F_SETFL, F_DUPFD_CLOEXEC};
 
 /* sd-bus on a socket that is connected, sd-event. */
 static const int front[] = {
@@ -50,13 +56,17 @@ static const int keeper_denied[] = {
         SCMP_SYS(setfsgid),
 };
 
+/* Signals by way of a descriptor. */
+static const int keeper_denied_fcntl[] = {F_SETOWN, F_SETOWN_EX, F_SETSIG, F_NOTIFY, F_SETLEASE};
+static const int keeper_denied_ioctl[] = {FIOSETOWN, SIOCSPGRP, FIOASYNC, TIOCSTI};
+
 /* On maps and programs it holds: attach, read iterators, fill control maps. Nothing creates or looks up. */
 static const int session_bpf[] = {
         BPF_LINK_CREATE, BPF_ITER_CREATE, BPF_MAP_UPDATE_ELEM, BPF_MAP_DELETE_ELEM, BPF_RAW_TRACEPOINT_OPEN,
         BPF_LINK_DETACH, BPF_PROG_ATTACH,
 };
 
-static const unsigned session_ioctl[] = {PERF_EVENT_IOC_ENABLE, PERF_EVENT_IOC_DISABLE, PERF_EVENT_IOC_SET_BPF};
+static const int session_ioctl[] = {PERF_EVENT_IOC_ENABLE, PERF_EVENT_IOC_DISABLE, PERF_EVENT_IOC_SET_BPF};
 
 static int allow(scmp_filter_ctx filter, const int *calls, size_t n) {
         for (size_t i = 0; i < n; i++) {
@@ -69,22 +79,48 @@ static int allow(scmp_filter_ctx filter, const int *calls, size_t n) {
         return 0;
 }
 
+/* A call with one of these commands as its argument number `index`. */
+static int add_commands(scmp_filter_ctx filter, uint32_t action, int call, unsigned index, const int *commands,
+                        size_t n) {
+        int r = 0;
+
+        /* The kernel takes 32 bits of it; so a denial must not be evaded by the other 32. */
+        for (size_t i = 0; r >= 0 && i < n; i++)
+                r = seccomp_rule_add(filter, action, call, 1,
+                                     SCMP_CMP(index, SCMP_CMP_MASKED_EQ, UINT32_MAX, (uint32_t) commands[i]));
+        return r;
+}
+
 /* Memory, but no new code. */
 static int allow_common(scmp_filter_ctx filter) {
         int r = seccomp_rule_add(filter, SCMP_ACT_ALLOW, SCMP_SYS(mmap), 1, SCMP_A2(SCMP_CMP_MASKED_EQ, PROT_EXEC, 0));
 
+        if (r >= 0)
+                r = add_commands(filter, SCMP_ACT_ALLOW, SCMP_SYS(fcntl), 1, common_fcntl, ELEMENTSOF(common_fcntl));
         return r < 0 ? r : allow(filter, common, ELEMENTSOF(common));
 }
 
 static int allow_session(scmp_filter_ctx filter) {
+        int r = add_commands(filter, SCMP_ACT_ALLOW, SCMP_SYS(bpf), 0, session_bpf, ELEMENTSOF(session_bpf));
+
+        return r < 0 ? r
+                     : add_commands(filter, SCMP_ACT_ALLOW, SCMP_SYS(ioctl), 1, session_ioctl,
+                                    ELEMENTSOF(session_ioctl));
+}
+
+static int deny_keeper(scmp_filter_ctx filter) {
+        const uint32_t deny = SCMP_ACT_ERRNO(EPERM);
         int r = 0;
 
-        for (size_t i = 0; r >= 0 && i < ELEMENTSOF(session_bpf); i++)
-                r = seccomp_rule_add(filter, SCMP_ACT_ALLOW, SCMP_SYS(bpf), 1,
-                                     SCMP_A0(SCMP_CMP_EQ, (scmp_datum_t) session_bpf[i]));
-        for (size_t i = 0; r >= 0 && i < ELEMENTSOF(session_ioctl); i++)
-                r = seccomp_rule_add(filter, SCMP_ACT_ALLOW, SCMP_SYS(ioctl), 1,
-                                     SCMP_A1(SCMP_CMP_EQ, (scmp_datum_t) session_ioctl[i]));
+        for (size_t i = 0; r >= 0 && i < ELEMENTSOF(keeper_denied); i++) {
+                r = seccomp_rule_add(filter, deny, keeper_denied[i], 0);
+                if (r == -EDOM)
+                        r = 0;
+        }
+        if (r >= 0)
+                r = add_commands(filter, deny, SCMP_SYS(fcntl), 1, keeper_denied_fcntl, ELEMENTSOF(keeper_denied_fcntl));
+        if (r >= 0)
+                r = add_commands(filter, deny, SCMP_SYS(ioctl), 1, keeper_denied_ioctl, ELEMENTSOF(keeper_denied_ioctl));
         return r;
 }
 
@@ -97,11 +133,7 @@ int sandbox_enter(enum SandboxRole role) {
                 return -ENOMEM;
         switch (role) {
         case SANDBOX_KEEPER:
-                for (size_t i = 0; r >= 0 && i < ELEMENTSOF(keeper_denied); i++) {
-                        r = seccomp_rule_add(filter, SCMP_ACT_ERRNO(EPERM), keeper_denied[i], 0);
-                        if (r == -EDOM)
-                                r = 0;
-                }
+                r = deny_keeper(filter);
                 break;
         case SANDBOX_FRONT:
                 r = allow_common(filter);
