@@ -7,6 +7,7 @@
 #include <pwd.h>
 #include <sys/capability.h>
 #include <sys/prctl.h>
+#include <sys/resource.h>
 
 #include "util.h"
 
@@ -16,6 +17,11 @@ static inline void cap_freep(cap_t *caps) {
 }
 
 int privileges_seal(void) {
+        const struct rlimit none = {};
+
+        /* The unit does the same, and then does not let us. */
+        if (setrlimit(RLIMIT_CORE, &none) < 0 && errno != EPERM)
+                return -errno;
         if (prctl(PR_SET_DUMPABLE, 0, 0, 0, 0) < 0 || prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) < 0)
                 return -errno;
         return 0;
