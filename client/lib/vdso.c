@@ -2,7 +2,6 @@
 
 #include "vdso.h"
 
-#include <inttypes.h>
 #include <limits.h>
 #include <string.h>
 #include <sys/auxv.h>
