@@ -33,11 +33,6 @@ struct Sampler {
         SamplerEvent events[RS_TASK_EVENTS_MAX];
 };
 
-/* libbpf and the verifier speak of addresses and of other people's objects: nobody gets to hear it. */
-static int print_nothing(_unused_ enum libbpf_print_level level, _unused_ const char *format, _unused_ va_list args) {
-        return 0;
-}
-
 static bool kernel_is_locked_down(void) {
         _cleanup_fclose_ FILE *f = fopen("/sys/kernel/security/lockdown", "re");
         char line[128] = "";
@@ -147,7 +142,8 @@ int sampler_new(Sampler **ret, uint32_t id, const struct rs_grant *grant, unsign
         if (!sampler)
                 return -ENOMEM;
         sampler->ring_fd = sampler->counters_fd = -1;
-        libbpf_set_print(print_nothing);
+        /* libbpf and the verifier speak of addresses and of other people's objects: nobody gets to hear it. */
+        libbpf_set_print(NULL);
         libbpf_set_strict_mode(LIBBPF_STRICT_ALL);
         r = sampler_load(sampler, id, grant, n_cpus);
         if (r < 0) {
