@@ -157,6 +157,8 @@ static void front_take_report(Front *front, const struct keeper_report *report) 
 
         switch (report->op) {
         case KEEPER_SPAWN:
+                if (report->error != 0)
+                        budget_release(&front->budget, report->id);
                 request = request_find(front, report->id);
                 if (request)
                         request_spawned(request, report->error);

@@ -22,7 +22,8 @@ struct Request {
         size_t index; /* in front->requests */
         uint32_t id;
         bool charged;
-        bool asking; /* polkit has our question */
+        bool asking;   /* polkit has our question */
+        bool spawning; /* the keeper has it; the charge is the session's, whatever becomes of the caller */
         sd_bus_message *message;
         struct rs_grant grant;
         sd_bus_slot *vanished;
@@ -37,7 +38,7 @@ static Request *request_free(Request *request) {
                 return NULL;
         front = request->front;
         front->requests[request->index] = NULL;
-        if (request->charged)
+        if (request->charged && !request->spawning)
                 budget_release(&front->budget, request->id);
         sd_bus_slot_unref(request->vanished);
         sd_bus_slot_unref(request->call);
@@ -76,8 +77,7 @@ void request_spawned(Request *request, int error) {
         }
         log_line(LOG_INFO, "granted: uid %" PRIu32 ", %s, scope own%s, session %" PRIu32, request->grant.uid,
                  FRONT_ACTION_OWN, request->grant.grants & RS_GRANT_TARGETS ? ", targets" : "", request->id);
-        /* The charge is the session's from here on; should the reply not arrive, the session sees its end. */
-        request->charged = false;
+        /* Should the reply not arrive, the session sees its end. */
         (void) sd_bus_reply_method_return(request->message, "h", request->client_fd);
         request_free(request);
 }
@@ -97,6 +97,7 @@ static void request_spawn(Request *request) {
         if (r >= 0)
                 r = packet_send(request->front->keeper_fd, &spawn, sizeof(spawn), &pair[1], 1, MSG_DONTWAIT);
         close_fd(pair[1]);
+        request->spawning = r >= 0;
         if (r < 0)
                 request_refuse(request, FRONT_ERROR_FAILED, "The keeper does not answer; the journal has more.");
 }
