@@ -29,12 +29,13 @@ void budget_init(Budget *budget) {
 }
 
 typedef struct Usage {
-        unsigned sessions;
+        unsigned sessions, rings;
         uint64_t wide_rate, task_rate, memory;
 } Usage;
 
 static void usage_add(Usage *usage, const Charge *c) {
         usage->memory += c->memory;
+        usage->rings++;
         if (c->ended)
                 return;
         usage->sessions++;
@@ -77,6 +78,8 @@ int budget_charge(Budget *budget, uint32_t id, const struct rs_grant *grant, cha
                         usage_add(&user, c);
         }
         if (over(user.sessions, 1, BUDGET_SESSIONS_USER, "sessions of one user", "more", ret_text, size) ||
+            over(user.rings, 1, BUDGET_RINGS_USER, "rings of one user, still mapped after their session", "more", ret_text,
+                 size) ||
             over(machine.sessions, 1, BUDGET_SESSIONS_MAX, "sessions on this machine", "more", ret_text, size) ||
             over(0, wanted.rate, budget->rate_max, "rate of one session", "Hz", ret_text, size) ||
             (wanted.wide ? over(user.wide_rate, wanted.rate, BUDGET_WIDE_RATE_USER, "rate of one user without targets",

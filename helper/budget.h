@@ -15,6 +15,8 @@
 
 #define BUDGET_SESSIONS_MAX 64U      /* on the machine */
 #define BUDGET_SESSIONS_USER 8U
+/* With those that have ended, but whose ring is still mapped: their user pays, and nobody else waits. */
+#define BUDGET_RINGS_USER 16U
 #define BUDGET_WIDE_RATE_USER 1000U  /* Hz: CPU-wide events are paid for by everybody */
 #define BUDGET_WIDE_RATE 4000U       /* Hz, on the machine */
 #define BUDGET_TASK_RATE_USER 20000U /* Hz: task-bound events are paid for by their tasks */
