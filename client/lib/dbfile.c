@@ -194,9 +194,6 @@ static int main_read(sqlite3_file *f, void *data, int n, sqlite3_int64 offset) {
                 r = rollback_apply(&file->rollback, data, n, offset);
                 if (r < 0)
                         return fail(file, -r, SQLITE_IOERR_READ);
-                /* A page that was cut off, or is beyond the old end, is judged by the old size. */
-                if ((uint64_t) offset + n <= file->rollback.n_pages * file->rollback.page_size)
-                        return SQLITE_OK;
         }
         return k == n ? SQLITE_OK : SQLITE_IOERR_SHORT_READ;
 }

@@ -139,7 +139,31 @@ static int check_header(RingsideRecording *recording, RingsideError *error) {
                                  header_field(header, 60), SCHEMA_VERSION);
         if (header_field(header, 60) < 1)
                 return recording_damaged(recording, error, "it has no format version");
+        /* Ours never is, and what is in the WAL beside it we would not see. */
+        if (header[18] != 1 || header[19] != 1)
+                return error_set(error, RINGSIDE_E_RECORDING, "Turn it back with PRAGMA journal_mode=DELETE.",
+                                 "%s was turned into another mode of SQLite (WAL)", recording->path);
         recording->info.format = header_field(header, 60);
+        return 0;
+}
+
+static int number_row(sqlite3_stmt *row, void *userdata) {
+        *(int64_t *) userdata = row_integer(row, 0, 1, UINT32_MAX);
+        return 0;
+}
+
+/* SQLite takes missing pages at the end for empty ones, if only the last is cut. */
+static int check_size(RingsideRecording *recording, RingsideError *error) {
+        int64_t pages = 0, page_size = 0;
+        int r;
+
+        r = recording_query(recording, "PRAGMA page_count", number_row, &pages, error);
+        if (r >= 0)
+                r = recording_query(recording, "PRAGMA page_size", number_row, &page_size, error);
+        if (r < 0)
+                return r;
+        if (pages < 1 || page_size < 1 || (uint64_t) (pages * page_size) > dbfile_get_size(recording->file))
+                return recording_damaged(recording, error, "it is cut off");
         return 0;
 }
 
@@ -395,9 +419,12 @@ int ringside_recording_open(RingsideRecording **ret, const char *path, RingsideE
                          NULL, NULL);
         if (r != SQLITE_OK)
                 return recording_fail(recording, r, error);
-        (void) sqlite3_set_authorizer(recording->db, authorize, NULL);
         sqlite3_progress_handler(recording->db, WORK_STEPS, count_work, recording);
+        r = check_size(recording, error);
+        if (r < 0)
+                return r;
 
+        (void) sqlite3_set_authorizer(recording->db, authorize, NULL);
         r = check_schema(recording, error);
         if (r < 0)
                 return r;

@@ -66,14 +66,22 @@ bool is_intact(const char *path) {
         return query_number(path, "SELECT integrity_check='ok' FROM pragma_integrity_check") == 1;
 }
 
-void run_sql(const char *path, const char *sql) {
+static void run(const char *path, int flags, const char *sql) {
         char *message = NULL;
         sqlite3 *db;
 
-        assert_int_equal(sqlite3_open_v2(path, &db, SQLITE_OPEN_READWRITE, NULL), SQLITE_OK);
+        assert_int_equal(sqlite3_open_v2(path, &db, SQLITE_OPEN_READWRITE | flags, NULL), SQLITE_OK);
         if (sqlite3_exec(db, sql, NULL, NULL, &message) != SQLITE_OK)
                 fail_msg("%s: %s", sql, message);
         assert_int_equal(sqlite3_close(db), SQLITE_OK);
+}
+
+void run_sql(const char *path, const char *sql) {
+        run(path, 0, sql);
+}
+
+void run_sql_create(const char *path, const char *sql) {
+        run(path, SQLITE_OPEN_CREATE, sql);
 }
 
 int open_result(const char *path) {

@@ -33,6 +33,8 @@ int64_t count_rows(const char *path, const char *table);
 bool is_intact(const char *path);
 /* Runs SQL on the file; asserts that it works. */
 void run_sql(const char *path, const char *sql);
+/* The same on a database that is made by it. */
+void run_sql_create(const char *path, const char *sql);
 /* What ringside_recording_open() says, and then ringside_profile_new(), and whether all of it could be had. */
 int open_result(const char *path);
 

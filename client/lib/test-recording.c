@@ -1,0 +1,333 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+
+#include <fcntl.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <utime.h>
+
+#include <cmocka.h>
+
+#include "schema.h"
+#include "test-recording-util.h"
+
+/* Two processes, a few stacks, a hundred samples. */
+static void make_recording(const char *path) {
+        RingsideEvent event = { .name = "cpu-clock", .unit = "ns", .value = 1000 };
+        RingsideStatistics statistics = { .taken = 101, .emitted = 100, .lost = 1, .walk_end = { 0, 90, 0, 10 } };
+        int64_t process, thread, file, frame, stack = 0;
+        Store *store;
+
+        assert_return_code(store_new(&store, path, NULL), 0);
+        assert_return_code(store_put_event(store, 0, &event), 0);
+        assert_return_code(store_put_meta(store, "command", "prog 'a b'"), 0);
+        assert_return_code(store_put_meta(store, "hostname", "host"), 0);
+        assert_return_code(store_put_meta(store, "start_realtime", "1700000000000000000"), 0);
+        assert_return_code(store_add_process(store, 10, 0, -5, "prog", "prog\0", 5, &process), 0);
+        assert_return_code(store_add_thread(store, process, 10, "prog", &thread), 0);
+        assert_return_code(store_add_file(store, "/bin/prog", 1, 2, 3, "\1\2\3", 3, &file), 0);
+        assert_return_code(store_add_mapping(store, process, 0x1000, 0x2000, 0, file, 0), 0);
+        for (uint64_t i = 0; i < 20; i++) {
+                assert_return_code(store_add_frame(store, file, i * 16, "_Z3foov", 4, false, &frame), 0);
+                assert_return_code(store_add_stack(store, stack, frame, &stack), 0);
+        }
+        for (int i = 0; i < 100; i++)
+                assert_return_code(store_add_sample(store, i * 1000000, thread, 0, 0, false, RINGSIDE_WALK_COMPLETE,
+                                                    1 + i % stack, 0), 0);
+        assert_return_code(store_put_statistics(store, 200000000, &statistics, 0, 7), 0);
+        assert_return_code(store_commit(store), 0);
+        store_free(store);
+}
+
+static void test_info(void **state) {
+        Place *place = *state;
+        _cleanup_(ringside_recording_freep) RingsideRecording *recording = NULL;
+        const RingsideRecordingInfo *info;
+
+        make_recording(place->file);
+        assert_return_code(ringside_recording_open(&recording, place->file, NULL), 0);
+        info = ringside_recording_get_info(recording);
+        assert_int_equal(info->format, 1);
+        assert_false(info->finished);
+        assert_int_equal(info->samples, 100);
+        assert_int_equal(info->truncated, 7);
+        assert_int_equal(info->duration, 200000000);
+        assert_int_equal(info->exit_status, -1);
+        assert_int_equal(info->start_realtime, 1700000000000000000);
+        assert_string_equal(info->command, "prog 'a b'");
+        assert_string_equal(info->hostname, "host");
+        assert_string_equal(info->grant, "");
+        assert_int_equal(info->n_events, 1);
+        assert_string_equal(info->events[0].name, "cpu-clock");
+        assert_int_equal(info->events[0].value, 1000);
+        assert_int_equal(info->statistics.taken, 101);
+        assert_int_equal(info->statistics.lost, 1);
+        assert_int_equal(info->statistics.walk_end[3], 10);
+}
+
+/* Whatever is said, it is an answer: 0 or a refusal. Sanitizers and the clock say the rest. */
+static void expect_answer(const char *path) {
+        int r = open_result(path);
+
+        if (r != 0 && r != RINGSIDE_E_RECORDING)
+                fail_msg("%s: %d", path, r);
+}
+
+static void test_truncated(void **state) {
+        Place *place = *state;
+        _cleanup_free_ char *bytes = NULL;
+        unsigned refused = 0, tried = 0;
+        size_t n;
+
+        make_recording(place->file);
+        bytes = read_bytes(place->file, &n);
+        for (size_t cut = 0; cut < n; cut += cut < 128 ? 1 : cut % 4096 == 0 ? 1 : 455) {
+                write_bytes(place->file, bytes, cut);
+                assert_int_equal(open_result(place->file), RINGSIDE_E_RECORDING);
+                refused++;
+                tried++;
+        }
+        assert_int_equal(refused, tried);
+        assert_in_range(tried, 150, 2000);
+}
+
+static void test_flipped(void **state) {
+        Place *place = *state;
+        _cleanup_free_ char *bytes = NULL;
+        unsigned seed = 42;
+        size_t n;
+
+        make_recording(place->file);
+        bytes = read_bytes(place->file, &n);
+        for (int i = 0; i < 1500; i++) {
+                _cleanup_free_ char *changed = malloc(n);
+
+                assert_non_null(changed);
+                memcpy(changed, bytes, n);
+                for (int k = 0; k <= i % 4; k++) {
+                        /* Half of them where pages have their headers and pointers. */
+                        size_t at = rand_r(&seed) % 2 ? rand_r(&seed) % n
+                                                      : rand_r(&seed) % (n / 4096) * 4096 + rand_r(&seed) % 64;
+
+                        changed[at] = i % 3 ? rand_r(&seed) : changed[at] ^ 1 << rand_r(&seed) % 8;
+                }
+                write_bytes(place->file, changed, n);
+                expect_answer(place->file);
+        }
+}
+
+/* SQL that makes a good recording a bad one. */
+static void test_planted(void **state) {
+        static const char *const schema[] = {
+                "CREATE VIEW v AS SELECT 1",
+                "CREATE TRIGGER t AFTER INSERT ON sample BEGIN DELETE FROM sample; END",
+                "CREATE INDEX i ON sample(time)",
+                "CREATE TABLE more(x)",
+                "ALTER TABLE sample ADD COLUMN more",
+                "ALTER TABLE sample ADD COLUMN g GENERATED ALWAYS AS (time * 2) VIRTUAL",
+                "ALTER TABLE sample RENAME COLUMN time TO t",
+                "DROP TABLE counter",
+                "ALTER TABLE sample RENAME TO s; CREATE VIEW sample AS SELECT * FROM s",
+                "ALTER TABLE meta RENAME TO m; CREATE VIEW meta(key, value) AS SELECT 'command', hex(randomblob(100000))",
+                "CREATE VIRTUAL TABLE v USING fts5(x)",
+                "PRAGMA writable_schema=ON; UPDATE sqlite_schema SET sql='CREATE VIEW sample AS SELECT 1' WHERE name='sample'",
+                "PRAGMA writable_schema=ON; UPDATE sqlite_schema SET sql=replace(sql,'time INTEGER','time INTEGER CHECK(hex(randomblob(1000000000)))') WHERE name='sample'",
+                "PRAGMA writable_schema=ON; INSERT INTO sqlite_schema SELECT * FROM sqlite_schema WHERE name='sample'",
+                "PRAGMA writable_schema=ON; UPDATE sqlite_schema SET rootpage=1 WHERE name='sample'",
+                "PRAGMA writable_schema=ON; UPDATE sqlite_schema SET rootpage=99999 WHERE name='stack'",
+                "PRAGMA application_id=1",
+                "PRAGMA user_version=2",
+                "PRAGMA user_version=0",
+                "PRAGMA journal_mode=WAL",
+        };
+        static const char *const rows[] = {
+                "UPDATE stack SET parent=id WHERE id=5",
+                "UPDATE stack SET parent=9 WHERE id=5",
+                "UPDATE stack SET parent=-1 WHERE id=5",
+                "UPDATE stack SET frame=21 WHERE id=5",
+                "UPDATE stack SET frame=0",
+                "UPDATE stack SET parent='1' || char(0) WHERE id=5",
+                "DELETE FROM stack WHERE id=5",
+                "UPDATE stack SET id=1000000000000 WHERE id=20",
+                "UPDATE frame SET file=2",
+                "UPDATE frame SET symbol=2 WHERE id=3",
+                "UPDATE frame SET kernel=2 WHERE id=3",
+                "UPDATE frame SET address='x' WHERE id=3",
+                "UPDATE thread SET process=2",
+                "UPDATE thread SET tid=-1",
+                "UPDATE process SET pid=99999999999",
+                "UPDATE sample SET thread=2 WHERE rowid=50",
+                "UPDATE sample SET thread=x'00' WHERE rowid=50",
+                "UPDATE sample SET stack=21 WHERE rowid=50",
+                "UPDATE sample SET event=1 WHERE rowid=50",
+                "UPDATE sample SET weight=-1 WHERE rowid=50",
+                "UPDATE sample SET weight=1.5 WHERE rowid=50",
+                "UPDATE sample SET rowid=1000000000 WHERE rowid=100",
+                "UPDATE sample SET rowid=-1 WHERE rowid=100",
+                "UPDATE file SET build_id=zeroblob(65)",
+                "UPDATE symbol SET name=zeroblob(1000000)",
+                "UPDATE meta SET value=hex(zeroblob(200000)) WHERE key='command'",
+                "DELETE FROM event",
+                "UPDATE event SET id=3",
+                /* A chain of two thousand. */
+                "WITH RECURSIVE n(i) AS (SELECT 21 UNION ALL SELECT i+1 FROM n WHERE i<2000) INSERT INTO stack SELECT i,i-1,1 FROM n",
+        };
+        Place *place = *state;
+
+        for (size_t i = 0; i < ELEMENTSOF(schema) + ELEMENTSOF(rows); i++) {
+                const char *sql = i < ELEMENTSOF(schema) ? schema[i] : rows[i - ELEMENTSOF(schema)];
+
+                make_recording(place->file);
+                run_sql(place->file, sql);
+                if (open_result(place->file) != RINGSIDE_E_RECORDING)
+                        fail_msg("accepted: %s", sql);
+                assert_return_code(unlink(place->file), 0);
+        }
+}
+
+/* Nor may these make it fail: they are odd, and harmless. */
+static void test_odd(void **state) {
+        static const char *const rows[] = {
+                "UPDATE process SET comm=5, cmdline=5",
+                "UPDATE process SET comm=x'ff0a1b00ff'",
+                "UPDATE meta SET value='nonsense' WHERE key='start_realtime'",
+                "UPDATE counter SET value=-9223372036854775808",
+                "UPDATE counter SET value='x'",
+                "INSERT INTO counter VALUES('walk_end.99', 1), ('walk_end.1x', 1), ('', 1)",
+                "UPDATE sample SET time=-9223372036854775808",
+                "UPDATE sample SET weight=9223372036854775807",
+                "UPDATE event SET value=0",
+                "UPDATE event SET unit='', name=''",
+                "UPDATE sample SET stack=NULL",
+                "DELETE FROM sample",
+                "DELETE FROM meta",
+                "UPDATE symbol SET name=''",
+                "UPDATE file SET path='', build_id=NULL",
+                "VACUUM",
+        };
+        Place *place = *state;
+
+        for (size_t i = 0; i < ELEMENTSOF(rows); i++) {
+                make_recording(place->file);
+                run_sql(place->file, rows[i]);
+                if (open_result(place->file) != 0)
+                        fail_msg("refused: %s", rows[i]);
+                assert_return_code(unlink(place->file), 0);
+        }
+}
+
+/* A page that points at itself, many times over, is small and never ends. */
+static void test_endless(void **state) {
+        Place *place = *state;
+        _cleanup_free_ char *bytes = NULL;
+        size_t n;
+
+        make_recording(place->file);
+        bytes = read_bytes(place->file, &n);
+        for (size_t page = 1; page < n / 4096; page++) {
+                _cleanup_free_ uint8_t *changed = malloc(n);
+                uint8_t *p;
+
+                assert_non_null(changed);
+                memcpy(changed, bytes, n);
+                p = changed + page * 4096;
+                memset(p, 0, 4096);
+                p[0] = 5; /* an interior page of a table, with 300 cells, each leading to itself */
+                p[3] = 300 >> 8, p[4] = 300 & 255;
+                p[5] = 2048 >> 8;
+                p[11] = page + 1;
+                for (size_t i = 0; i < 300; i++) {
+                        p[12 + 2 * i] = (2048 + 5 * i) >> 8, p[13 + 2 * i] = (2048 + 5 * i) & 255;
+                        p[2048 + 5 * i + 3] = page + 1;
+                        p[2048 + 5 * i + 4] = i & 127;
+                }
+                write_bytes(place->file, changed, n);
+                expect_answer(place->file);
+        }
+}
+
+static void test_not_a_file(void **state) {
+        Place *place = *state;
+        RingsideError error = {};
+        RingsideRecording *recording;
+
+        assert_int_equal(ringside_recording_open(&recording, place->file, &error), -ENOENT);
+        assert_non_null(strstr(error.text, place->file));
+        assert_int_equal(ringside_recording_open(&recording, place->dir, &error), RINGSIDE_E_RECORDING);
+        assert_return_code(mkfifo(place->file, 0600), 0); /* must not wait for a writer */
+        assert_int_equal(ringside_recording_open(&recording, place->file, &error), RINGSIDE_E_RECORDING);
+        assert_return_code(unlink(place->file), 0);
+        assert_int_equal(ringside_recording_open(&recording, "/dev/zero", &error), RINGSIDE_E_RECORDING);
+        write_text(place->file, "");
+        assert_int_equal(ringside_recording_open(&recording, place->file, &error), RINGSIDE_E_RECORDING);
+        write_text(place->file, "some text that is no database at all, and is a bit longer than the header of one would "
+                                "have to be, which is a hundred bytes");
+        assert_int_equal(ringside_recording_open(&recording, place->file, &error), RINGSIDE_E_RECORDING);
+        assert_non_null(strstr(error.text, "not a recording"));
+        assert_return_code(unlink(place->file), 0);
+        run_sql_create(place->file, "CREATE TABLE sample(x); PRAGMA application_id=0x526e6773; PRAGMA user_version=1");
+        assert_int_equal(ringside_recording_open(&recording, place->file, &error), RINGSIDE_E_RECORDING);
+}
+
+static void test_newer_format(void **state) {
+        Place *place = *state;
+        RingsideError error = {};
+        RingsideRecording *recording;
+
+        make_recording(place->file);
+        run_sql(place->file, "PRAGMA user_version=2");
+        assert_int_equal(ringside_recording_open(&recording, place->file, &error), RINGSIDE_E_RECORDING);
+        assert_non_null(strstr(error.text, "format 2"));
+        assert_non_null(strstr(error.hint, "newer version"));
+}
+
+static void make_at(const Place *place, const char *name, time_t modified) {
+        char path[PLACE_PATH_MAX + 32];
+
+        (void) snprintf(path, sizeof(path), "%s/%s", place->dir, name);
+        make_recording(path);
+        assert_return_code(utime(path, &(struct utimbuf){ modified, modified }), errno);
+}
+
+static void test_find_newest(void **state) {
+        Place *place = *state;
+        _cleanup_free_ char *path = NULL, *second = NULL;
+        char other[PLACE_PATH_MAX + 32];
+        RingsideError error = {};
+
+        assert_int_equal(ringside_recording_find_newest(place->dir, &path, &error), -ENOENT);
+        assert_non_null(strstr(error.hint, "ringside record"));
+
+        make_at(place, "old.ringside", 1000);
+        make_at(place, "new.ringside", 2000);
+        make_at(place, ".hidden.ringside", 3000);
+        make_at(place, "other.txt", 3000);
+        (void) snprintf(other, sizeof(other), "%s/broken.ringside", place->dir);
+        write_text(other, "broken");
+        (void) snprintf(other, sizeof(other), "%s/fifo.ringside", place->dir);
+        assert_return_code(mkfifo(other, 0600), 0);
+        (void) snprintf(other, sizeof(other), "%s/dir.ringside", place->dir);
+        assert_return_code(mkdir(other, 0700), 0);
+
+        assert_return_code(ringside_recording_find_newest(place->dir, &path, &error), 0);
+        (void) snprintf(other, sizeof(other), "%s/new.ringside", place->dir);
+        assert_string_equal(path, other);
+        assert_int_equal(ringside_recording_find_newest("/nonexistent", &second, &error), -ENOENT);
+}
+
+int main(void) {
+        const struct CMUnitTest tests[] = {
+                cmocka_unit_test_setup_teardown(test_info, place_setup, place_teardown),
+                cmocka_unit_test_setup_teardown(test_truncated, place_setup, place_teardown),
+                cmocka_unit_test_setup_teardown(test_flipped, place_setup, place_teardown),
+                cmocka_unit_test_setup_teardown(test_planted, place_setup, place_teardown),
+                cmocka_unit_test_setup_teardown(test_odd, place_setup, place_teardown),
+                cmocka_unit_test_setup_teardown(test_endless, place_setup, place_teardown),
+                cmocka_unit_test_setup_teardown(test_not_a_file, place_setup, place_teardown),
+                cmocka_unit_test_setup_teardown(test_newer_format, place_setup, place_teardown),
+                cmocka_unit_test_setup_teardown(test_find_newest, place_setup, place_teardown),
+        };
+
+        return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,398 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+
+/*
+ * The writer with a symbolizer that is made up here, so that each process's mappings are what the test
+ * says: every process has one file that maps 0x1000 to 0x9000, and "functions" of 0x100 bytes.
+ */
+
+#include "writer.h"
+
+#include <setjmp.h>
+#include <sqlite3.h>
+#include <stdarg.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "test-recording-util.h"
+
+/* ---- the fake ---- */
+
+struct Symbolizer {
+        MappedFile files[8]; /* [0] is [unknown] */
+        unsigned refreshes;
+        int refresh_result;
+        unsigned file; /* the one the next refresh finds */
+};
+
+struct AddressSpace {
+        Symbolizer *symbolizer;
+        unsigned file; /* 0: nothing is known */
+        uint64_t generation;
+};
+
+int address_space_new(AddressSpace **ret, Symbolizer *symbolizer, pid_t pid) {
+        (void) pid;
+        *ret = calloc(1, sizeof(AddressSpace));
+        if (!*ret)
+                return -ENOMEM;
+        (*ret)->symbolizer = symbolizer;
+        return 0;
+}
+
+int address_space_fork(AddressSpace **ret, const AddressSpace *parent, pid_t pid) {
+        int r = address_space_new(ret, parent->symbolizer, pid);
+
+        if (r >= 0)
+                (*ret)->file = parent->file;
+        return r;
+}
+
+AddressSpace *address_space_free(AddressSpace *space) {
+        free(space);
+        return NULL;
+}
+
+int address_space_refresh(AddressSpace *space) {
+        Symbolizer *s = space->symbolizer;
+
+        s->refreshes++;
+        if (s->refresh_result < 0)
+                return s->refresh_result;
+        if (space->file == s->file)
+                return 0;
+        space->file = s->file;
+        space->generation++;
+        return 1;
+}
+
+void address_space_clear(AddressSpace *space) {
+        space->file = 0;
+}
+
+uint64_t address_space_get_generation(const AddressSpace *space) {
+        return space->generation;
+}
+
+bool address_space_contains(const AddressSpace *space, uint64_t address) {
+        return space->file > 0 && address >= 0x1000 && address < 0x9000;
+}
+
+size_t address_space_get_n_mappings(const AddressSpace *space) {
+        return space->file > 0;
+}
+
+void address_space_get_mapping(const AddressSpace *space, size_t index, uint64_t *ret_start, uint64_t *ret_end,
+                               uint64_t *ret_offset, MappedFile **ret_file) {
+        assert_int_equal(index, 0);
+        *ret_start = 0x1000;
+        *ret_end = 0x9000;
+        *ret_offset = 0;
+        *ret_file = &space->symbolizer->files[space->file];
+}
+
+static const char *const names[] = { [1] = "main", [2] = "work", [3] = "leaf", [4] = "_start",
+                                     [5] = "__libc_start_call_main", [6] = "clone", [7] = "start_thread" };
+
+int address_space_resolve(AddressSpace *space, uint64_t address, bool return_address, Resolved *ret) {
+        *ret = (Resolved){ .file = &space->symbolizer->files[0], .address = address - return_address };
+        if (address_space_contains(space, address)) {
+                ret->file = &space->symbolizer->files[space->file];
+                ret->name = ret->address >> 12 < ELEMENTSOF(names) ? names[ret->address >> 12] : NULL;
+                ret->name_offset = ret->address & 0xfff;
+        }
+        return 0;
+}
+
+/* ---- fixture ---- */
+
+typedef struct Fixture {
+        Place *place;
+        Symbolizer symbolizer;
+        Store *store;
+        Writer *writer;
+} Fixture;
+
+#define PID 4000000U /* above any real one, so that /proc never has it */
+
+static int setup(void **state) {
+        Fixture *f = calloc(1, sizeof(Fixture));
+        static char paths[][16] = { "[unknown]", "/bin/one", "/bin/two", "/bin/three" };
+
+        if (!f || place_setup((void **) &f->place) < 0)
+                return -1;
+        for (size_t i = 0; i < ELEMENTSOF(paths); i++)
+                f->symbolizer.files[i].path = paths[i];
+        f->symbolizer.file = 1;
+        if (store_new(&f->store, f->place->file, NULL) < 0 || writer_new(&f->writer, f->store, &f->symbolizer, 1000) < 0)
+                return -1;
+        *state = f;
+        return 0;
+}
+
+static int teardown(void **state) {
+        Fixture *f = *state;
+
+        writer_free(f->writer);
+        store_free(f->store);
+        (void) place_teardown((void **) &f->place);
+        free(f);
+        return 0;
+}
+
+static void process_event(Fixture *f, enum RingsideProcessKind kind, uint32_t pid, uint32_t tid, uint32_t ppid,
+                          uint64_t start, const char *comm) {
+        RingsideRecord record = {
+                .type = RINGSIDE_PROCESS, .time = 5000, .pid = pid, .tid = tid,
+                .process = { .kind = kind, .ppid = ppid, .start = start },
+        };
+
+        (void) snprintf(record.process.comm, sizeof(record.process.comm), "%s", comm);
+        assert_return_code(writer_handle(f->writer, &record), 0);
+}
+
+static void stack(Fixture *f, uint64_t id, const uint64_t *frames, uint32_t n) {
+        RingsideRecord record = {
+                .type = RINGSIDE_STACK, .pid = PID,
+                .stack = { .id = id, .frames = frames, .n_frames = n },
+        };
+
+        assert_return_code(writer_handle(f->writer, &record), 0);
+}
+
+#define STACK(f, id, ...) stack(f, id, (const uint64_t[]){ __VA_ARGS__ }, sizeof((const uint64_t[]){ __VA_ARGS__ }) / 8)
+
+static void sample(Fixture *f, uint32_t pid, uint32_t tid, uint64_t leaf, uint64_t id, enum RingsideWalkEnd end) {
+        RingsideRecord record = {
+                .type = RINGSIDE_SAMPLE, .time = 6000, .pid = pid, .tid = tid, .cpu = 3,
+                .sample = { .leaf = leaf, .stack = id, .walk_end = end, .kernel_mode = RINGSIDE_FRAME_IS_KERNEL(leaf) },
+        };
+
+        assert_return_code(writer_handle(f->writer, &record), 0);
+}
+
+/* The rows of a query, columns separated by |, rows by a space. */
+static char *query(Fixture *f, const char *sql) {
+        sqlite3_stmt *statement;
+        char *result = NULL;
+        size_t size;
+        FILE *out = open_memstream(&result, &size);
+        sqlite3 *db;
+
+        assert_return_code(store_commit(f->store), 0);
+        assert_int_equal(sqlite3_open_v2(f->place->file, &db, SQLITE_OPEN_READONLY, NULL), SQLITE_OK);
+        if (sqlite3_prepare_v2(db, sql, -1, &statement, NULL) != SQLITE_OK)
+                fail_msg("%s: %s", sql, sqlite3_errmsg(db));
+        for (int row = 0; sqlite3_step(statement) == SQLITE_ROW; row++)
+                for (int i = 0; i < sqlite3_column_count(statement); i++)
+                        (void) fprintf(out, "%s%s", i > 0 ? "|" : row > 0 ? " " : "",
+                                       sqlite3_column_type(statement, i) == SQLITE_NULL
+                                               ? "NULL"
+                                               : (const char *) sqlite3_column_text(statement, i));
+        sqlite3_finalize(statement);
+        sqlite3_close(db);
+        assert_int_equal(fclose(out), 0);
+        return result;
+}
+
+static void expect(Fixture *f, const char *sql, const char *expected) {
+        _cleanup_free_ char *result = query(f, sql);
+
+        assert_string_equal(result, expected);
+}
+
+/* The names of each sample's stack, outermost first. */
+#define STACKS                                                                                                          \
+        "WITH RECURSIVE s(n, id, text) AS (SELECT rowid, stack, '' FROM sample UNION ALL "                              \
+        "SELECT n, parent, coalesce(CAST(symbol.name AS TEXT), 'x') || substr('>', 1, length(text)) || text "           \
+        "FROM s JOIN stack ON stack.id = s.id JOIN frame ON frame.id = frame LEFT JOIN symbol ON symbol.id = symbol) "  \
+        "SELECT text FROM s WHERE id IS NULL ORDER BY n"
+
+static void test_stacks(void **state) {
+        Fixture *f = *state;
+
+        process_event(f, RINGSIDE_PROCESS_SEEN, PID, PID, 0, 500, "prog");
+        STACK(f, 1, 0x2010, 0x1010, 0x5010, 0x4010);
+        sample(f, PID, PID, 0x3000, 1, RINGSIDE_WALK_COMPLETE);
+        /* What lies beyond the start is no frame, where the walk went astray. */
+        STACK(f, 2, 0x2010, 0x1010, 0x5010, 0x4010, 0x3333, 0x2222);
+        sample(f, PID, PID, 0x3000, 2, RINGSIDE_WALK_BAD_FP);
+        /* Where it did not, it is left alone. */
+        STACK(f, 3, 0x5010, 0x1010);
+        sample(f, PID, PID, 0x3000, 3, RINGSIDE_WALK_COMPLETE);
+        /* No start: half a stack. */
+        STACK(f, 4, 0x2010, 0x1010);
+        sample(f, PID, PID, 0x3000, 4, RINGSIDE_WALK_BAD_FP);
+        sample(f, PID, PID, 0x3000, 0, RINGSIDE_WALK_BAD_FP);
+        sample(f, PID, PID, 0x4000, 0, RINGSIDE_WALK_BAD_FP);
+        /* A thread's start; and the parent in clone(), which does have callers. */
+        STACK(f, 5, 0x2010, 0x7010, 0x6010, 0x1234);
+        sample(f, PID, PID, 0x3000, 5, RINGSIDE_WALK_BAD_FP);
+        STACK(f, 6, 0x2010, 0x1010, 0x5010);
+        sample(f, PID, PID, 0x6000, 6, RINGSIDE_WALK_BAD_FP);
+        expect(f, STACKS,
+               "_start>__libc_start_call_main>main>work>leaf _start>__libc_start_call_main>main>work>leaf "
+               "main>__libc_start_call_main>leaf [truncated]>main>work>leaf [truncated]>leaf _start "
+               "clone>start_thread>work>leaf __libc_start_call_main>main>work>clone");
+        expect(f, "SELECT DISTINCT walk_end FROM sample ORDER BY 1", "1 3");
+}
+
+static void test_truncation_count(void **state) {
+        Fixture *f = *state;
+        WriterStatistics s;
+
+        process_event(f, RINGSIDE_PROCESS_SEEN, PID, PID, 0, 500, "prog");
+        STACK(f, 4, 0x2010, 0x1010);
+        for (int i = 0; i < 3; i++)
+                sample(f, PID, PID, 0x3000, 4, RINGSIDE_WALK_UNREADABLE);
+        sample(f, PID, PID, 0x3000, 4, RINGSIDE_WALK_COMPLETE);
+        sample(f, PID, PID, 0x3000, 77, RINGSIDE_WALK_COMPLETE); /* its stack never came */
+        writer_get_statistics(f->writer, &s);
+        assert_int_equal(s.samples, 5);
+        assert_int_equal(s.truncated, 4);
+        assert_int_equal(s.unresolved, 1);
+        assert_int_equal(s.stacks, 1);
+        assert_int_equal(s.processes, 1);
+        /* It came late: then it is whole. */
+        STACK(f, 77, 0x1010);
+        sample(f, PID, PID, 0x3000, 77, RINGSIDE_WALK_COMPLETE);
+        writer_get_statistics(f->writer, &s);
+        assert_int_equal(s.unresolved, 1);
+        assert_int_equal(s.truncated, 4);
+}
+
+static void test_kernel(void **state) {
+        Fixture *f = *state;
+
+        process_event(f, RINGSIDE_PROCESS_SEEN, PID, PID, 0, 500, "prog");
+        /* The first user frame is where the system call was made, at an address that is not one to return to. */
+        STACK(f, 1, 0x2000, 0x1010, 0x4010);
+        sample(f, PID, PID, RINGSIDE_FRAME_KERNEL, 1, RINGSIDE_WALK_COMPLETE);
+        sample(f, PID, PID, RINGSIDE_FRAME_KERNEL, 0, RINGSIDE_WALK_NONE);
+        sample(f, PID, PID, 0, 0, RINGSIDE_WALK_NONE);
+        expect(f, STACKS, "_start>main>work>[kernel] [kernel] ");
+        expect(f, "SELECT kernel, walk_end, stack IS NULL FROM sample", "1|1|0 1|0|0 0|0|1");
+        expect(f, "SELECT path, frame.kernel, address FROM frame JOIN file ON file.id = frame.file ORDER BY frame.id",
+               "/bin/one|0|16399 /bin/one|0|4111 /bin/one|0|8192 [kernel]|1|0");
+}
+
+static void test_threads(void **state) {
+        Fixture *f = *state;
+
+        process_event(f, RINGSIDE_PROCESS_SEEN, PID, PID, 0, 500, "prog");
+        process_event(f, RINGSIDE_PROCESS_FORK, PID, PID + 1, 0, 500, "prog");
+        sample(f, PID, PID + 1, 0x3000, 0, RINGSIDE_WALK_COMPLETE);
+        process_event(f, RINGSIDE_PROCESS_COMM, PID, PID + 1, 0, 500, "worker");
+        process_event(f, RINGSIDE_PROCESS_COMM, PID, PID + 2, 0, 500, "late");
+        sample(f, PID, PID + 1, 0x3000, 0, RINGSIDE_WALK_COMPLETE);
+        sample(f, PID, PID + 2, 0x3000, 0, RINGSIDE_WALK_COMPLETE);
+        /* The tid again, for another thread; one that is never sampled; one nobody told of. */
+        process_event(f, RINGSIDE_PROCESS_FORK, PID, PID + 1, 0, 500, "second");
+        process_event(f, RINGSIDE_PROCESS_FORK, PID, PID + 3, 0, 500, "idle");
+        sample(f, PID, PID + 1, 0x3000, 0, RINGSIDE_WALK_COMPLETE);
+        sample(f, PID, PID + 9, 0x3000, 0, RINGSIDE_WALK_COMPLETE);
+        expect(f, "SELECT tid - 4000000, comm FROM thread", "1|worker 2|late 1|second 9|prog");
+        expect(f, "SELECT thread FROM sample", "1 1 2 3 4");
+}
+
+static void test_exec_and_fork(void **state) {
+        Fixture *f = *state;
+
+        process_event(f, RINGSIDE_PROCESS_SEEN, PID, PID, 0, 500, "sh");
+        STACK(f, 1, 0x1010);
+        sample(f, PID, PID, 0x3000, 1, RINGSIDE_WALK_COMPLETE);
+        process_event(f, RINGSIDE_PROCESS_FORK, PID + 1, PID + 1, PID, 2000, "sh");
+        f->symbolizer.refresh_result = -ESRCH; /* gone before we looked: it has its parent's mappings */
+        sample(f, PID + 1, PID + 1, 0x3000, 1, RINGSIDE_WALK_COMPLETE);
+        f->symbolizer.refresh_result = 0;
+        f->symbolizer.file = 2;
+        process_event(f, RINGSIDE_PROCESS_EXEC, PID, PID, 0, 500, "prog");
+        sample(f, PID, PID, 0x3000, 1, RINGSIDE_WALK_COMPLETE); /* the same stack id, and another program */
+        expect(f, "SELECT pid - 4000000, parent, start, end, comm FROM process",
+               "0|NULL|-500|4000|sh 1|1|1000|NULL|sh 0|NULL|-500|NULL|prog");
+        expect(f, "SELECT process, path FROM sample JOIN thread ON thread.id = thread JOIN stack ON stack.id = stack "
+                  "JOIN frame ON frame.id = frame JOIN file ON file.id = file",
+               "1|/bin/one 2|/bin/one 3|/bin/two");
+        expect(f, "SELECT process, path FROM mapping JOIN file ON file.id = file", "1|/bin/one 2|/bin/one 3|/bin/two");
+}
+
+static void test_pid_used_again(void **state) {
+        Fixture *f = *state;
+        const uint64_t ns = 1000000000;
+
+        process_event(f, RINGSIDE_PROCESS_SEEN, PID, PID, 0, 1 * ns, "first");
+        sample(f, PID, PID, 0x3000, 0, RINGSIDE_WALK_COMPLETE);
+        process_event(f, RINGSIDE_PROCESS_EXIT, PID, PID, 0, 1 * ns, "first");
+        sample(f, PID, PID, 0x3000, 0, RINGSIDE_WALK_COMPLETE); /* late, from another CPU */
+        f->symbolizer.file = 2;
+        process_event(f, RINGSIDE_PROCESS_SEEN, PID, PID, 0, 9 * ns, "second");
+        sample(f, PID, PID, 0x3000, 0, RINGSIDE_WALK_COMPLETE);
+        /* The exit was lost. */
+        f->symbolizer.file = 3;
+        process_event(f, RINGSIDE_PROCESS_EXEC, PID, PID, 0, 20 * ns, "third");
+        sample(f, PID, PID, 0x3000, 0, RINGSIDE_WALK_COMPLETE);
+        /* Seen twice is one. */
+        process_event(f, RINGSIDE_PROCESS_SEEN, PID, PID, 0, 20 * ns, "third");
+        sample(f, PID, PID, 0x3000, 0, RINGSIDE_WALK_COMPLETE);
+        expect(f, "SELECT comm FROM process", "first second third");
+        expect(f, "SELECT process FROM sample JOIN thread ON thread.id = thread", "1 1 2 3 3");
+        expect(f, "SELECT file FROM sample JOIN stack ON stack.id = stack JOIN frame ON frame.id = frame", "1 1 2 3 3");
+}
+
+static void test_nobody_told(void **state) {
+        Fixture *f = *state;
+
+        sample(f, PID + 5, PID + 5, 0x3000, 0, RINGSIDE_WALK_COMPLETE);
+        process_event(f, RINGSIDE_PROCESS_EXIT, PID + 6, PID + 6, 0, 1, "x");
+        process_event(f, RINGSIDE_PROCESS_COMM, PID + 6, PID + 6, 0, 1, "x");
+        process_event(f, RINGSIDE_PROCESS_FORK, PID + 6, PID + 7, 0, 1, "x");
+        expect(f, "SELECT pid - 4000000, comm FROM process", "5|[unknown]");
+        expect(f, "SELECT count(*) FROM sample", "1");
+}
+
+/* An address outside everything is a reason to read the mappings again, but not each time. */
+static void test_refresh_limit(void **state) {
+        Fixture *f = *state;
+        unsigned before;
+
+        process_event(f, RINGSIDE_PROCESS_SEEN, PID, PID, 0, 500, "prog");
+        before = f->symbolizer.refreshes;
+        for (uint64_t i = 0; i < 5000; i++)
+                sample(f, PID, PID, 0x100000 + i, 0, RINGSIDE_WALK_COMPLETE);
+        assert_in_range(f->symbolizer.refreshes, before, before + 30);
+
+        /* Once it is allowed again, what came with it is found, also for addresses that were asked for in vain. */
+        f->symbolizer.file = 2;
+        usleep(1500000);
+        sample(f, PID, PID, 0x100001, 0, RINGSIDE_WALK_COMPLETE);
+        sample(f, PID, PID, 0x3000, 0, RINGSIDE_WALK_COMPLETE);
+        expect(f, "SELECT path FROM sample JOIN stack ON stack.id = stack JOIN frame ON frame.id = frame "
+                  "JOIN file ON file.id = file WHERE sample.rowid = 5002", "/bin/two");
+}
+
+/* The same content twice is stored once, however it is asked for. */
+static void test_tree_is_shared(void **state) {
+        Fixture *f = *state;
+
+        process_event(f, RINGSIDE_PROCESS_SEEN, PID, PID, 0, 500, "prog");
+        STACK(f, 1, 0x2010, 0x1010);
+        STACK(f, 1, 0x2010, 0x1010);
+        for (int i = 0; i < 100; i++)
+                sample(f, PID, PID, 0x3000 + i % 2, 1, RINGSIDE_WALK_COMPLETE);
+        expect(f, "SELECT count(*) FROM stack", "4");
+        expect(f, "SELECT count(*) FROM frame", "4");
+        expect(f, "SELECT count(*) FROM symbol", "3");
+        expect(f, "SELECT count(*), count(weight), min(cpu) FROM sample", "100|0|3");
+}
+
+#define TEST(t) cmocka_unit_test_setup_teardown(t, setup, teardown)
+
+int main(void) {
+        const struct CMUnitTest tests[] = {
+                TEST(test_stacks),         TEST(test_truncation_count), TEST(test_kernel),      TEST(test_threads),
+                TEST(test_exec_and_fork),  TEST(test_pid_used_again),   TEST(test_nobody_told), TEST(test_refresh_limit),
+                TEST(test_tree_is_shared),
+        };
+
+        return cmocka_run_group_tests(tests, NULL, NULL);
+}
