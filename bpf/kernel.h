@@ -132,9 +132,11 @@ struct task_struct {
         int pid;
         int tgid;
         struct task_struct *real_parent;
+        struct task_struct *group_leader;
         struct pid *thread_pid;
         __u64 start_boottime;
         const struct cred *real_cred;
+        const struct cred *cred;
         char comm[16];
         struct signal_struct *signal;
         __u64 self_exec_id;

@@ -98,13 +98,18 @@ struct process_key {
         __u64 start;
 };
 
-/* Tells a process from a later one with the same number; not from itself after exec. */
+/*
+ * Tells a process from a later one with the same number, which may be somebody else's; not from itself
+ * after exec. Its start is its leader's, whichever thread this is.
+ */
 static __always_inline bool process_key_read(struct process_key *ret, struct task_struct *task) {
+        struct task_struct *leader;
         __u32 tgid;
 
-        if (READ_FAILS(tgid, task->tgid) || READ_FAILS(ret->start, task->start_boottime))
+        if (READ_FAILS(tgid, task->tgid) || READ_FAILS(leader, task->group_leader) || !leader ||
+            READ_FAILS(ret->start, leader->start_boottime))
                 return false;
-        ret->key = hash_step(session_key, tgid) | 1;
+        ret->key = hash_step(hash_step(session_key, tgid), ret->start) | 1;
         return true;
 }
 
@@ -245,11 +250,12 @@ int BPF_PROG(on_exit, struct task_struct *task) {
         if (READ_FAILS(signal, task->signal) || !signal || READ_FAILS(live, signal->live.counter) || live != 0 ||
             READ_FAILS(tgid, task->tgid))
                 return 0;
+        /* First: whoever gets the number next must not inherit. */
+        if (targeted)
+                bpf_map_delete_elem(&rs_tracked, &tgid);
         if (!process_key_read(&key, task) || !announced_has(&key) || !process_admit(&p, rule_numbers(address_of(task))))
                 return 0;
         announced_set(&key, false);
-        if (targeted)
-                bpf_map_delete_elem(&rs_tracked, &tgid);
         p.start = key.start;
         p.tid = p.pid;
         process_emit(&p, RS_PROCESS_EXIT, true);

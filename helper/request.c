@@ -259,6 +259,8 @@ int request_start(Front *front, sd_bus_message *m, sd_bus_error *error) {
                 .grant = grant,
                 .client_fd = -1,
         };
+        /* Until the bus has told: nobody. */
+        request->grant.uid = UINT32_MAX;
         front->requests[i] = request;
         front_touch(front);
         r = request_look_up(request);

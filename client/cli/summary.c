@@ -14,9 +14,10 @@
 #define ADVICE_PERCENT 30
 
 const char *summary_frame_pointer_advice(const RingsideRecordingInfo *info) {
-        const RingsideStatistics *s = &info->statistics;
+        uint64_t too_deep = info->statistics.walk_end[RINGSIDE_WALK_DEPTH];
 
-        if (text_share(s->walk_end[RINGSIDE_WALK_BAD_FP], s->emitted) <= ADVICE_PERCENT)
+        /* Not how walks ended: one that ran past main into a C library without frame pointers found its start. */
+        if (text_share(info->truncated - MIN(too_deep, info->truncated), info->samples) <= ADVICE_PERCENT)
                 return NULL;
         return "Many stacks are cut short because programs or libraries were built without frame pointers; "
                "building them with -fno-omit-frame-pointer helps.";

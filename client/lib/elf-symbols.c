@@ -107,6 +107,17 @@ static int add_symbols(ElfFile *elf, const ElfSection *section, uint32_t base, u
         return 0;
 }
 
+/* A symbol table that was not stripped has clock_gettime@@GLIBC_2.17: the function's name ends before. */
+static void cut_versions(char *strings, size_t size) {
+        char *end = strings + size, *at = strings;
+
+        while (at < end && (at = memchr(at, '@', end - at))) {
+                if (at > strings && at[-1] != 0)
+                        *at = 0;
+                at++;
+        }
+}
+
 int elf_file_read_symbols(ElfFile *elf, enum ElfSymbols which, SymbolTable *table) {
         const ElfSection *section, *strings;
         uint32_t base;
@@ -135,5 +146,6 @@ int elf_file_read_symbols(ElfFile *elf, enum ElfSymbols which, SymbolTable *tabl
         r = elf_file_read_at(elf, strings->offset, space, strings->size);
         if (r < 0)
                 return r;
+        cut_versions(space, strings->size);
         return add_symbols(elf, section, base, (uint32_t) strings->size, table);
 }

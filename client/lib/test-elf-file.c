@@ -77,6 +77,17 @@ static void test_symbols(_unused_ void **state) {
         assert_false(has_name(table, "data_start", 0x403000, 0x405000));
 }
 
+static void test_versions_are_no_names(_unused_ void **state) {
+        _cleanup_(symbol_table_freep) SymbolTable *table = NULL;
+        _cleanup_(elf_file_freep) ElfFile *elf = open_fixture("versioned.so");
+
+        assert_int_equal(symbol_table_new(&table), 0);
+        assert_int_equal(elf_file_read_symbols(elf, ELF_SYMTAB, table), 0);
+        assert_int_equal(symbol_table_seal(table, true), 0);
+        assert_false(has_name(table, "fixture_versioned@@V_1", 0x1000, 0x2000));
+        assert_true(has_name(table, "fixture_versioned", 0x1000, 0x2000));
+}
+
 static void test_32_bit(_unused_ void **state) {
         _cleanup_(symbol_table_freep) SymbolTable *table = NULL;
         _cleanup_(elf_file_freep) ElfFile *elf = open_fixture("tiny32");
@@ -327,6 +338,8 @@ static void test_every_byte_changed(_unused_ void **state) {
 int main(void) {
         static const struct CMUnitTest tests[] = {
                 cmocka_unit_test(test_symbols),
+                cmocka_unit_test(test_versions_are_no_names),
+                cmocka_unit_test(test_versions_are_no_names),
                 cmocka_unit_test(test_32_bit),
                 cmocka_unit_test(test_build_ids),
                 cmocka_unit_test(test_build_id_from_sections),
