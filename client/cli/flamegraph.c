@@ -76,14 +76,20 @@ static char *default_path(const char *recording) {
 }
 
 static int write_page(const View *view, const char *path) {
+        RingsideRecordingInfo info = *view->info;
         RingsideError error = {};
         Output output;
         int r;
 
+        /* The page speaks of the first event there is: the profile's. */
+        if (view->filter.event > 0) {
+                info.events += view->filter.event;
+                info.n_events -= view->filter.event;
+        }
         r = output_open(&output, path, view->path);
         if (r < 0)
                 return r;
-        r = ringside_export_flamegraph(view->profile, view->info, output.file, &error);
+        r = ringside_export_flamegraph(view->profile, &info, output.file, &error);
         if (r < 0)
                 cli_error_library(&error, r);
         else

@@ -355,7 +355,7 @@ RINGSIDE_PUBLIC int ringside_profile_get_callers(RingsideProfile *profile, const
 RINGSIDE_PUBLIC int ringside_export_collapsed(RingsideProfile *profile, FILE *out, RingsideError *error);
 /* gzipped profile.proto; addresses are ELF virtual addresses of the mapped files. */
 RINGSIDE_PUBLIC int ringside_export_pprof(RingsideRecording *recording, const RingsideFilter *filter, FILE *out, RingsideError *error);
-/* One self-contained HTML page. */
+/* One self-contained HTML page; info's first event must be the profile's. */
 RINGSIDE_PUBLIC int ringside_export_flamegraph(RingsideProfile *profile, const RingsideRecordingInfo *info, FILE *out, RingsideError *error);
 
 /* ---- small things ---- */
