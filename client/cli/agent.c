@@ -30,10 +30,12 @@ static bool at_terminal(void) {
         return isatty(STDIN_FILENO) && isatty(STDERR_FILENO) && tcgetpgrp(STDIN_FILENO) == getpgrp();
 }
 
-bool agent_somebody_there(void) {
-        bool desktop = (is_set("DISPLAY") || is_set("WAYLAND_DISPLAY")) && is_set("XDG_SESSION_ID");
+static bool at_desktop(void) {
+        return (is_set("DISPLAY") || is_set("WAYLAND_DISPLAY")) && is_set("XDG_SESSION_ID");
+}
 
-        return desktop || at_terminal();
+bool agent_somebody_there(void) {
+        return at_desktop() || at_terminal();
 }
 
 /* "PID,STARTTIME": so that nobody can take our number over between two looks. */
@@ -66,7 +68,12 @@ _Noreturn static void run_agent(const char *process, int notify_fd, pid_t parent
         if (getppid() != parent || fcntl(notify_fd, F_SETFD, 0) < 0)
                 _exit(EXIT_FAILURE);
         snprintf(number, sizeof(number), "%d", notify_fd);
-        execl(AGENT_PATH, AGENT_PATH, "--process", process, "--notify-fd", number, "--fallback", (char *) NULL);
+        /*
+         * As a fallback it leaves the question to a desktop's agent. Not where there is no desktop: polkit
+         * looks for fallbacks only for processes in a login session, which not every shell is in.
+         */
+        execl(AGENT_PATH, AGENT_PATH, "--process", process, "--notify-fd", number,
+              at_desktop() ? "--fallback" : (char *) NULL, (char *) NULL);
         _exit(EXIT_FAILURE);
 }
 

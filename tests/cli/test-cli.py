@@ -507,8 +507,14 @@ class Recording(FakeTest):
         self.assertLess(time.monotonic() - start, 4)
 
     def test_ctrl_c_on_a_terminal(self):
-        script = "trap 'echo CAUGHT; exit 5' INT; echo READY; while :; do sleep 0.1; done"
-        text, status = on_terminal(self, ["record", "--", "sh", "-c", script], keys=[b"\x03"], until="READY")
+        """The command gets it from the terminal, once; we wait for what it makes of it."""
+        script = ("import os, signal, sys, time\n"
+                  "signal.signal(signal.SIGINT, lambda *_: os.write(1, b'CAUGHT'))\n"
+                  "os.write(1, b'READY')\n"
+                  "end = time.monotonic() + 1\n"
+                  "while time.monotonic() < end: time.sleep(0.01)\n"
+                  "sys.exit(5)\n")
+        text, status = on_terminal(self, ["record", "--", sys.executable, "-c", script], keys=[b"\x03"], until="READY")
         self.assertEqual(status, 5, text)
         self.assertEqual(text.count("CAUGHT"), 1, text)
         self.assertIn("Next: ringside report", text)
