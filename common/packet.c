@@ -2,6 +2,7 @@
 
 #include "packet.h"
 
+#include <stdbool.h>
 #include <string.h>
 
 #include "util.h"
@@ -30,7 +31,10 @@ int packet_send(int fd, const void *data, size_t size, const int *fds, size_t n_
         return RETRY_ON_EINTR(sendmsg(fd, &message, flags | MSG_NOSIGNAL)) < 0 ? -errno : 0;
 }
 
-static void packet_take_control(Packet *packet, struct msghdr *message) {
+/* False where there were more descriptors than a packet holds: the kernel may find room in the padding. */
+static bool packet_take_control(Packet *packet, struct msghdr *message) {
+        bool complete = true;
+
         for (struct cmsghdr *c = CMSG_FIRSTHDR(message); c; c = CMSG_NXTHDR(message, c)) {
                 size_t size = c->cmsg_len - CMSG_LEN(0);
 
@@ -42,11 +46,14 @@ static void packet_take_control(Packet *packet, struct msghdr *message) {
                         for (size_t i = 0; i < size / sizeof(int); i++)
                                 if (packet->n_fds < PACKET_FDS_MAX)
                                         packet->fds[packet->n_fds++] = fds[i];
-                                else
+                                else {
                                         close_fd(fds[i]);
+                                        complete = false;
+                                }
                 } else if (c->cmsg_type == SCM_CREDENTIALS && size == sizeof(struct ucred))
                         memcpy(&packet->credentials, CMSG_DATA(c), sizeof(struct ucred));
         }
+        return complete;
 }
 
 int packet_receive(int fd, void *data, size_t size, size_t max_fds, int flags, Packet *ret) {
@@ -62,16 +69,17 @@ int packet_receive(int fd, void *data, size_t size, size_t max_fds, int flags, P
                 .msg_controllen = sizeof(control.bytes),
         };
         Packet packet = {};
+        bool complete;
         ssize_t n;
 
         n = RETRY_ON_EINTR(recvmsg(fd, &message, flags | MSG_CMSG_CLOEXEC));
         if (n < 0)
                 return errno == ECONNRESET ? 0 : -errno;
-        packet_take_control(&packet, &message);
+        complete = packet_take_control(&packet, &message);
         /* An empty packet and the end of the stream look alike, but only one of them has control data. */
         if (n == 0 && packet.n_fds == 0)
                 return 0;
-        if ((message.msg_flags & (MSG_TRUNC | MSG_CTRUNC)) || packet.n_fds > max_fds) {
+        if (!complete || (message.msg_flags & (MSG_TRUNC | MSG_CTRUNC)) || packet.n_fds > max_fds) {
                 packet_done(&packet);
                 return -EBADMSG;
         }
