@@ -1,0 +1,208 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+
+/* Each budget up to its last unit, and one more; and that what was charged comes back, all of it. */
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdio.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "budget.h"
+#include "util.h"
+
+#define SMALL RS_RING_SIZE_MIN
+
+static Budget plenty(void) {
+        return (Budget){.n_cpus = 2, .memory_max = UINT64_MAX, .rate_max = 1000000};
+}
+
+static int charge(Budget *budget, uint32_t id, uint32_t uid, bool targets, uint64_t hz, uint64_t ring, char *text) {
+        char ignored[160];
+        struct rs_grant grant = {
+                .uid = uid,
+                .grants = targets ? RS_GRANT_TARGETS : 0,
+                .max_frames = 127,
+                .nr_events = 1,
+                .ring_size = ring,
+                .events = {{.id = RS_EVENT_CPU_CLOCK, .value = hz}},
+        };
+
+        return budget_charge(budget, id, &grant, text ?: ignored, 160);
+}
+
+static void assert_says(const char *text, const char *budget, const char *left) {
+        if (!strstr(text, budget) || !strstr(text, left))
+                fail_msg("\"%s\" does not say \"%s\" and \"%s\"", text, budget, left);
+}
+
+static void test_sessions_of_user(void **state) {
+        Budget budget = plenty();
+        char text[160];
+
+        (void) state;
+        for (uint32_t id = 1; id <= BUDGET_SESSIONS_USER; id++)
+                assert_int_equal(charge(&budget, id, 1000, true, 1, SMALL, NULL), 0);
+        assert_int_equal(charge(&budget, 100, 1000, true, 1, SMALL, text), -EDQUOT);
+        assert_says(text, "sessions of one user", "0 of 8 left");
+        /* A refusal charges nothing, and is nobody else's. */
+        assert_int_equal(budget_count(&budget), BUDGET_SESSIONS_USER);
+        assert_int_equal(charge(&budget, 101, 1001, true, 1, SMALL, NULL), 0);
+        budget_release(&budget, 3);
+        assert_int_equal(charge(&budget, 102, 1000, true, 1, SMALL, NULL), 0);
+        assert_int_equal(charge(&budget, 103, 1000, true, 1, SMALL, NULL), -EDQUOT);
+}
+
+static void test_sessions_of_machine(void **state) {
+        Budget budget = plenty();
+        char text[160];
+
+        (void) state;
+        for (uint32_t id = 1; id <= BUDGET_SESSIONS_MAX; id++)
+                assert_int_equal(charge(&budget, id, id, true, 1, SMALL, NULL), 0);
+        assert_int_equal(charge(&budget, 100, 1000, true, 1, SMALL, text), -EDQUOT);
+        assert_says(text, "on this machine", "0 of 64 left");
+        /* What has ended makes room for sessions. */
+        budget_end(&budget, 7);
+        assert_int_equal(budget_count(&budget), BUDGET_SESSIONS_MAX - 1);
+        assert_int_equal(charge(&budget, 100, 1000, true, 1, SMALL, NULL), 0);
+}
+
+static void test_wide_rate(void **state) {
+        Budget budget = plenty();
+        char text[160];
+
+        (void) state;
+        assert_int_equal(charge(&budget, 1, 1000, false, 600, SMALL, NULL), 0);
+        assert_int_equal(charge(&budget, 2, 1000, false, 401, SMALL, text), -EDQUOT);
+        assert_says(text, "without targets", "400 of 1000 left");
+        assert_int_equal(charge(&budget, 2, 1000, false, 400, SMALL, NULL), 0);
+        /* Of the machine: four users' worth. */
+        for (uint32_t uid = 1; uid <= 3; uid++)
+                assert_int_equal(charge(&budget, 10 + uid, uid, false, 1000, SMALL, NULL), 0);
+        assert_int_equal(charge(&budget, 20, 4, false, 1, SMALL, text), -EDQUOT);
+        assert_says(text, "all users without targets", "0 of 4000 left");
+        /* Tasks pay for themselves. */
+        assert_int_equal(charge(&budget, 21, 4, true, 1, SMALL, NULL), 0);
+        budget_end(&budget, 11);
+        assert_int_equal(charge(&budget, 20, 4, false, 1000, SMALL, NULL), 0);
+}
+
+static void test_task_rate(void **state) {
+        Budget budget = plenty();
+        char text[160];
+
+        (void) state;
+        assert_int_equal(charge(&budget, 1, 1000, true, 12000, SMALL, NULL), 0);
+        assert_int_equal(charge(&budget, 2, 1000, true, 8001, SMALL, text), -EDQUOT);
+        assert_says(text, "rate of one user", "8000 of 20000 left");
+        assert_int_equal(charge(&budget, 2, 1000, true, 8000, SMALL, NULL), 0);
+        assert_int_equal(charge(&budget, 3, 1001, true, 20000, SMALL, NULL), 0);
+        budget.rate_max = 5000;
+        assert_int_equal(charge(&budget, 4, 1002, true, 5001, SMALL, text), -EDQUOT);
+        assert_says(text, "rate of one session", "5000 of 5000 left");
+}
+
+static void test_memory(void **state) {
+        Budget budget = plenty();
+        const uint64_t big = RS_RING_SIZE_MAX;
+        char text[160];
+
+        (void) state;
+        assert_int_equal(charge(&budget, 1, 1000, true, 1, big, NULL), 0);
+        assert_int_equal(charge(&budget, 2, 1000, true, 1, big, text), -EDQUOT);
+        assert_says(text, "memory of one user", "of 100663296 left");
+        assert_int_equal(charge(&budget, 2, 1000, true, 1, big / 4, NULL), 0);
+        /* The end of a session leaves its ring to be paid for, until the ring is gone. */
+        budget_end(&budget, 1);
+        assert_int_equal(charge(&budget, 3, 1000, true, 1, big, NULL), -EDQUOT);
+        budget_release(&budget, 1);
+        assert_int_equal(charge(&budget, 3, 1000, true, 1, big, NULL), 0);
+        /* And of the machine. */
+        budget.memory_max = 3 * big + big / 2;
+        assert_int_equal(charge(&budget, 4, 1001, true, 1, big, NULL), 0);
+        assert_int_equal(charge(&budget, 5, 1002, true, 1, big, NULL), 0);
+        assert_int_equal(charge(&budget, 6, 1003, true, 1, big, text), -EDQUOT);
+        assert_says(text, "memory of all sessions", " left");
+        /* Less than is in use already: a machine that has shrunk. */
+        budget.memory_max = 1;
+        assert_int_equal(charge(&budget, 6, 1003, true, 1, SMALL, text), -EDQUOT);
+        assert_says(text, "memory of all sessions", " 0 of 1 left");
+}
+
+/* Rings kept mapped are their user's and nobody else's trouble. */
+static void test_rings(void **state) {
+        Budget budget = plenty();
+        char text[160];
+        uint32_t id = 1;
+
+        (void) state;
+        for (; id <= BUDGET_RINGS_USER; id++) {
+                assert_int_equal(charge(&budget, id, 1000, false, 1, SMALL, NULL), 0);
+                budget_end(&budget, id);
+        }
+        assert_int_equal(budget_count(&budget), 0);
+        assert_int_equal(charge(&budget, id, 1000, false, 1, SMALL, text), -EDQUOT);
+        assert_says(text, "still mapped", "0 of 16 left");
+        assert_int_equal(charge(&budget, id, 1001, false, 1, SMALL, NULL), 0);
+        budget_release(&budget, 5);
+        assert_int_equal(charge(&budget, ++id, 1000, false, 1, SMALL, NULL), 0);
+
+        /* Many users together may fill the list. That is said, and nothing is written past its end. */
+        budget = plenty();
+        for (id = 1; id <= ELEMENTSOF(budget.charges); id++) {
+                assert_int_equal(charge(&budget, id, id / BUDGET_RINGS_USER, true, 1, SMALL, NULL), 0);
+                budget_end(&budget, id);
+        }
+        assert_int_equal(charge(&budget, id, 9999, true, 1, SMALL, text), -EDQUOT);
+        assert_says(text, "still mapped", "");
+}
+
+static void test_list_of_ended(void **state) {
+        Budget budget = plenty();
+
+        (void) state;
+        assert_int_equal(budget_next_ended(&budget, 0), 0);
+        for (uint32_t id = 1; id <= 6; id++)
+                assert_int_equal(charge(&budget, id, id, true, 1, SMALL, NULL), 0);
+        assert_int_equal(budget_next_ended(&budget, 0), 0);
+        budget_end(&budget, 5);
+        budget_end(&budget, 2);
+        budget_end(&budget, 77); /* nobody */
+        budget_end(&budget, 0);
+        assert_int_equal(budget_next_ended(&budget, 0), 2);
+        assert_int_equal(budget_next_ended(&budget, 2), 5);
+        assert_int_equal(budget_next_ended(&budget, 5), 0);
+        assert_int_equal(budget_count(&budget), 4);
+        budget_release(&budget, 2);
+        budget_release(&budget, 2);
+        assert_int_equal(budget_next_ended(&budget, 0), 5);
+        for (uint32_t id = 0; id <= 7; id++)
+                budget_release(&budget, id);
+        for (size_t i = 0; i < ELEMENTSOF(budget.charges); i++)
+                assert_int_equal(budget.charges[i].id, 0);
+}
+
+static void test_this_machine(void **state) {
+        Budget budget;
+
+        (void) state;
+        budget_init(&budget);
+        assert_true(budget.n_cpus >= 1);
+        assert_true(budget.memory_max > 0 && budget.memory_max <= BUDGET_MEMORY_MAX);
+        assert_true(budget.rate_max > 0);
+        assert_int_equal(budget_count(&budget), 0);
+}
+
+int main(void) {
+        const struct CMUnitTest tests[] = {
+                cmocka_unit_test(test_sessions_of_user), cmocka_unit_test(test_sessions_of_machine),
+                cmocka_unit_test(test_wide_rate),        cmocka_unit_test(test_task_rate),
+                cmocka_unit_test(test_memory),           cmocka_unit_test(test_rings),
+                cmocka_unit_test(test_list_of_ended),    cmocka_unit_test(test_this_machine),
+        };
+
+        return cmocka_run_group_tests(tests, NULL, NULL);
+}
