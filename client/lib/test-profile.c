@@ -1,0 +1,274 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "test-recording-util.h"
+
+/* A recording that is put together row by row, and read again. */
+typedef struct Fixture {
+        Place *place;
+        Store *store;
+        int64_t file, library;
+        RingsideRecording *recording;
+        RingsideProfile *profile;
+} Fixture;
+
+static int setup(void **state) {
+        Fixture *f = calloc(1, sizeof(Fixture));
+        RingsideEvent clock = { .name = "cpu-clock", .unit = "ns", .value = 1000 };
+        RingsideEvent cycles = { .name = "cpu-cycles", .unit = "cycles", .by_period = true, .value = 5000 };
+
+        if (!f || place_setup((void **) &f->place) < 0 || store_new(&f->store, f->place->file, NULL) < 0 ||
+            store_put_event(f->store, 0, &clock) < 0 || store_put_event(f->store, 1, &cycles) < 0 ||
+            store_add_file(f->store, "/bin/prog", 0, 1, 0, NULL, 0, &f->file) < 0 ||
+            store_add_file(f->store, "/lib/libx.so", 0, 2, 0, NULL, 0, &f->library) < 0)
+                return -1;
+        *state = f;
+        return 0;
+}
+
+static int teardown(void **state) {
+        Fixture *f = *state;
+
+        ringside_profile_free(f->profile);
+        ringside_recording_free(f->recording);
+        store_free(f->store);
+        (void) place_teardown((void **) &f->place);
+        free(f);
+        return 0;
+}
+
+static int64_t thread(Fixture *f, uint32_t pid, const char *process, uint32_t tid, const char *comm) {
+        int64_t process_id, id;
+
+        assert_return_code(store_add_process(f->store, pid, 0, 0, process, "", 0, &process_id), 0);
+        assert_return_code(store_add_thread(f->store, process_id, tid, comm, &id), 0);
+        return id;
+}
+
+/* names, outermost first, end with NULL; one that begins with a + is in the library. */
+static int64_t stack(Fixture *f, const char *const *names) {
+        int64_t id = 0, frame;
+
+        for (size_t i = 0; names[i]; i++) {
+                int64_t file = names[i][0] == '+' ? f->library : strcmp(names[i], "[truncated]") == 0 ? 0 : f->file;
+                const char *name = names[i][0] == '?' ? NULL : names[i] + (names[i][0] == '+');
+
+                assert_return_code(store_add_frame(f->store, file, 0x100 + i, name, 0, false, &frame), 0);
+                assert_return_code(store_add_stack(f->store, id, frame, &id), 0);
+        }
+        return id;
+}
+
+#define STACK(f, ...) stack(f, (const char *const[]){ __VA_ARGS__, NULL })
+
+static void samples(Fixture *f, int64_t thread_id, unsigned event, int64_t stack_id, unsigned n, uint64_t weight) {
+        for (unsigned i = 0; i < n; i++)
+                assert_return_code(store_add_sample(f->store, i, thread_id, event, 0, false, RINGSIDE_WALK_COMPLETE,
+                                                    stack_id, weight), 0);
+}
+
+static void read_again(Fixture *f, const RingsideFilter *filter) {
+        RingsideError error;
+
+        f->store = store_free(f->store);
+        f->profile = ringside_profile_free(f->profile);
+        if (!f->recording && ringside_recording_open(&f->recording, f->place->file, &error) < 0)
+                fail_msg("%s", error.text);
+        if (ringside_profile_new(&f->profile, f->recording, filter, &error) < 0)
+                fail_msg("%s", error.text);
+}
+
+static const RingsideRow *find_row(Fixture *f, enum RingsideGroup group, const char *name) {
+        const RingsideRow *rows;
+        size_t n;
+
+        assert_return_code(ringside_profile_get_rows(f->profile, group, &rows, &n), 0);
+        for (size_t i = 0; i < n; i++)
+                if (strcmp(rows[i].name, name) == 0)
+                        return &rows[i];
+        fail_msg("no row %s", name);
+        return NULL;
+}
+
+static void expect_row(Fixture *f, enum RingsideGroup group, const char *name, uint64_t self, uint64_t total) {
+        const RingsideRow *row = find_row(f, group, name);
+
+        assert_int_equal(row->self_samples, self);
+        assert_int_equal(row->total_samples, total);
+        assert_int_equal(row->self_weight, self * 1000000);
+        assert_int_equal(row->total_weight, total * 1000000);
+}
+
+/* "name(self/total)[child,child]", in the order of the tree. */
+static void print_node(const RingsideNode *node, FILE *out) {
+        (void) fprintf(out, "%s(%" PRIu64 "/%" PRIu64 ")", node->name, node->self_samples, node->total_samples);
+        for (size_t i = 0; i < node->n_children; i++) {
+                (void) fputs(i > 0 ? "," : "[", out);
+                print_node(node->children[i], out);
+        }
+        if (node->n_children > 0)
+                (void) fputc(']', out);
+}
+
+static void expect_tree(const RingsideNode *root, const char *expected) {
+        _cleanup_free_ char *text = NULL;
+        size_t size;
+        FILE *out = open_memstream(&text, &size);
+
+        print_node(root, out);
+        assert_int_equal(fclose(out), 0);
+        assert_string_equal(text, expected);
+}
+
+static void fill(Fixture *f) {
+        int64_t a = thread(f, 10, "prog", 10, "prog"), b = thread(f, 20, "other", 21, "worker");
+
+        samples(f, a, 0, STACK(f, "main", "work", "+leaf"), 5, 0);
+        samples(f, a, 0, STACK(f, "main", "work"), 2, 0);
+        samples(f, a, 0, STACK(f, "main", "rec", "rec", "rec"), 3, 0);
+        samples(f, b, 0, STACK(f, "[truncated]", "work", "+leaf"), 4, 0);
+        samples(f, b, 0, STACK(f, "?"), 1, 0);
+        samples(f, b, 0, 0, 1, 0);
+        samples(f, a, 1, STACK(f, "main"), 7, 0);
+        samples(f, a, 1, STACK(f, "main"), 1, 123);
+}
+
+static void test_rows(void **state) {
+        Fixture *f = *state;
+        const RingsideRow *rows;
+        size_t n;
+
+        fill(f);
+        read_again(f, NULL);
+        assert_int_equal(ringside_profile_get_samples(f->profile), 16);
+        assert_int_equal(ringside_profile_get_weight(f->profile), 16000000);
+        assert_int_equal(ringside_profile_get_truncated(f->profile), 4);
+        expect_row(f, RINGSIDE_BY_FUNCTION, "leaf", 9, 9);
+        expect_row(f, RINGSIDE_BY_FUNCTION, "work", 2, 11);
+        expect_row(f, RINGSIDE_BY_FUNCTION, "rec", 3, 3); /* three times in one stack */
+        expect_row(f, RINGSIDE_BY_FUNCTION, "main", 0, 10);
+        expect_row(f, RINGSIDE_BY_FUNCTION, "prog+0x100", 1, 1);
+        expect_row(f, RINGSIDE_BY_FUNCTION, "[no stack]", 1, 1);
+        assert_string_equal(find_row(f, RINGSIDE_BY_FUNCTION, "leaf")->file, "libx.so");
+        expect_row(f, RINGSIDE_BY_FILE, "/lib/libx.so", 9, 9);
+        expect_row(f, RINGSIDE_BY_FILE, "/bin/prog", 6, 15);
+        expect_row(f, RINGSIDE_BY_PROCESS, "prog", 10, 10);
+        expect_row(f, RINGSIDE_BY_PROCESS, "other", 6, 6);
+        expect_row(f, RINGSIDE_BY_THREAD, "worker", 6, 6);
+        assert_int_equal(find_row(f, RINGSIDE_BY_PROCESS, "other")->id, 20);
+        assert_int_equal(find_row(f, RINGSIDE_BY_THREAD, "worker")->id, 21);
+
+        assert_return_code(ringside_profile_get_rows(f->profile, RINGSIDE_BY_FUNCTION, &rows, &n), 0);
+        assert_int_equal(n, 7);
+        for (size_t i = 1; i < n; i++)
+                assert_true(rows[i - 1].self_weight >= rows[i].self_weight);
+        assert_int_equal(ringside_profile_get_rows(f->profile, 17, &rows, &n), RINGSIDE_E_INVALID);
+}
+
+static void test_trees(void **state) {
+        Fixture *f = *state;
+        const RingsideNode *root, *again;
+
+        fill(f);
+        read_again(f, NULL);
+        assert_return_code(ringside_profile_get_callees(f->profile, &root), 0);
+        expect_tree(root, "all(0/16)["
+                          "prog(0/10)[main(0/10)[work(2/7)[leaf(5/5)],rec(0/3)[rec(0/3)[rec(3/3)]]]],"
+                          "other(0/6)[[truncated](0/4)[work(0/4)[leaf(4/4)]],[no stack](1/1),prog+0x100(1/1)]]");
+        assert_return_code(ringside_profile_get_callees(f->profile, &again), 0);
+        assert_ptr_equal(root, again);
+        assert_return_code(ringside_profile_get_callers(f->profile, &root), 0);
+        expect_tree(root, "all(0/16)["
+                          "leaf(9/9)[work(0/9)[main(0/5),[truncated](0/4)]],"
+                          "rec(3/3)[rec(0/3)[rec(0/3)[main(0/3)]]],"
+                          "work(2/2)[main(0/2)],"
+                          "[no stack](1/1),prog+0x100(1/1)]");
+}
+
+static uint64_t count(Fixture *f, const char *process, const char *thread_name, int event) {
+        RingsideFilter filter = { .size = sizeof(filter), .process = process, .thread = thread_name, .event = event };
+
+        read_again(f, &filter);
+        return ringside_profile_get_samples(f->profile);
+}
+
+static void test_filters(void **state) {
+        Fixture *f = *state;
+        RingsideFilter filter = { .size = sizeof(filter), .event = 2 };
+        RingsideProfile *profile;
+        RingsideError error;
+
+        fill(f);
+        assert_int_equal(count(f, NULL, NULL, -1), 16);
+        assert_int_equal(count(f, "10", NULL, -1), 10);
+        assert_int_equal(count(f, "prog", NULL, -1), 10);
+        assert_int_equal(count(f, "oth*", NULL, -1), 6);
+        assert_int_equal(count(f, "[op]*", NULL, 0), 16);
+        assert_int_equal(count(f, "nobody", NULL, -1), 0);
+        assert_int_equal(count(f, "1", NULL, -1), 0); /* a pid, not the beginning of one */
+        assert_int_equal(count(f, NULL, "21", -1), 6);
+        assert_int_equal(count(f, NULL, "work?r", -1), 6);
+        assert_int_equal(count(f, "prog", "worker", -1), 0);
+        assert_int_equal(count(f, NULL, NULL, 1), 8);
+        assert_int_equal(ringside_profile_get_weight(f->profile), 7 * 5000 + 123);
+        assert_int_equal(ringside_profile_new(&profile, f->recording, &filter, &error), RINGSIDE_E_INVALID);
+}
+
+/* C++ is shown demangled; names that differ only in their file are two. */
+static void test_names(void **state) {
+        Fixture *f = *state;
+        const RingsideRow *rows;
+        size_t n;
+
+        samples(f, thread(f, 1, "p", 1, "p"), 0, STACK(f, "_ZN3foo3barEi", "same", "+same"), 2, 0);
+        read_again(f, NULL);
+        assert_return_code(ringside_profile_get_rows(f->profile, RINGSIDE_BY_FUNCTION, &rows, &n), 0);
+        assert_int_equal(n, 3);
+        expect_row(f, RINGSIDE_BY_FUNCTION, "foo::bar", 0, 2);
+}
+
+/* Sums stay at the top rather than begin again at zero. */
+static void test_overflow(void **state) {
+        Fixture *f = *state;
+        const RingsideNode *root;
+
+        samples(f, thread(f, 1, "p", 1, "p"), 0, STACK(f, "main"), 4, INT64_MAX);
+        read_again(f, NULL);
+        assert_int_equal(ringside_profile_get_weight(f->profile), UINT64_MAX);
+        assert_return_code(ringside_profile_get_callees(f->profile, &root), 0);
+        assert_int_equal(root->total_weight, UINT64_MAX);
+        assert_int_equal(find_row(f, RINGSIDE_BY_FUNCTION, "main")->total_weight, UINT64_MAX);
+}
+
+static void test_nothing(void **state) {
+        Fixture *f = *state;
+        const RingsideNode *root;
+        const RingsideRow *rows;
+        size_t n;
+
+        read_again(f, NULL);
+        assert_int_equal(ringside_profile_get_samples(f->profile), 0);
+        for (unsigned group = 0; group <= RINGSIDE_BY_THREAD; group++) {
+                assert_return_code(ringside_profile_get_rows(f->profile, group, &rows, &n), 0);
+                assert_int_equal(n, 0);
+        }
+        assert_return_code(ringside_profile_get_callees(f->profile, &root), 0);
+        assert_int_equal(root->n_children, 0);
+        assert_return_code(ringside_profile_get_callers(f->profile, &root), 0);
+}
+
+#define TEST(t) cmocka_unit_test_setup_teardown(t, setup, teardown)
+
+int main(void) {
+        const struct CMUnitTest tests[] = {
+                TEST(test_rows),  TEST(test_trees),    TEST(test_filters),
+                TEST(test_names), TEST(test_overflow), TEST(test_nothing),
+        };
+
+        return cmocka_run_group_tests(tests, NULL, NULL);
+}
