@@ -21,7 +21,10 @@ def ask(command, answer, timeout=30):
     """Runs command in a shell of USER's on a terminal, types answer at the password. Output, status."""
     pid, fd = pty.fork()
     if pid == 0:
-        os.execvp("as-user", ["as-user", USER, "sh", "-c", "cd; trap : INT; " + command])
+        try:
+            os.execvp("as-user", ["as-user", USER, "sh", "-c", "cd; trap : INT; " + command])
+        finally:
+            os._exit(99)  # or the child would go on with the tests
     out, typed, end = b"", False, time.monotonic() + timeout
     while time.monotonic() < end:
         if select.select([fd], [], [], 0.1)[0]:

@@ -78,11 +78,14 @@ def on_terminal(test, args, env=None, columns=80, keys=None, until=None, timeout
     """Runs ringside on a terminal of its own; keys is typed once until has appeared. Output, status."""
     pid, fd = pty.fork()
     if pid == 0:
-        if uid is not None:
-            os.setresgid(uid, uid, uid)
-            os.setresuid(uid, uid, uid)
-        os.chdir(test.dir)
-        os.execve(RINGSIDE, [RINGSIDE, *args], {**test.env, **(env or {})})
+        try:
+            if uid is not None:
+                os.setresgid(uid, uid, uid)
+                os.setresuid(uid, uid, uid)
+            os.chdir(test.dir)
+            os.execve(RINGSIDE, [RINGSIDE, *args], {**test.env, **(env or {})})
+        finally:
+            os._exit(99)  # or the child would go on with the tests
     fcntl.ioctl(fd, termios.TIOCSWINSZ, struct.pack("HHHH", 24, columns, 0, 0))
     out, end = b"", time.monotonic() + timeout
     while time.monotonic() < end:
