@@ -18,7 +18,7 @@ build() { # build DIR OPTION...
         if configure "$@" >"$log" 2>&1 && ninja -C "$dir" >>"$log" 2>&1; then
                 return 0
         fi
-        tail -40 "$log"
+        grep -v '^\[[0-9]*/' "$log" | tail -40 # without what went well
         progress "$dir: did not build, all of its output is in $log"
         failed=$((failed + 1))
         bad+=("$dir: build")

@@ -43,4 +43,8 @@ check_profile "alice with a rule" $? "$out"
 
 out=$(runuser -u bob -- sh -c "$main_job" 2>&1 </dev/null)
 [ $? = 125 ] || { fail "bob is served by alice's rule"; echo "$out"; }
+
+# A program that this kernel's verifier refuses may be missed by nobody but us.
+refused=$(journalctl -b -o cat _COMM=ringside-helper | grep -iE 'libbpf:.*failed|PROG LOAD LOG')
+[ -z "$refused" ] || fail "the kernel refused a program"
 exit $failed
