@@ -9,23 +9,34 @@ say() {
         printf '\n%s\n' "$*"
 }
 
-profile() { # profile NAME RINGSIDE...: records, reports and draws; keeps the results in build-try/
-        local name=$1 program=$RINGSIDE_TEST_BUILD/wordcount text=$RINGSIDE_TEST_SOURCE/LICENSE
+run() { # run RINGSIDE... -- ARGUMENT...: shows the command as one would type it, and runs it
+        local program=()
+        while [ "$1" != -- ]; do
+                program+=("$1")
+                shift
+        done
         shift
-        say "\$ ringside record -- wordcount LICENSE 6000"
-        "$@" record -o wordcount.ringside -- "$program" "$text" 6000
-        say "\$ ringside report --limit 15"
-        "$@" report --limit 15
-        say "\$ ringside flamegraph"
-        "$@" flamegraph -o wordcount.html
+        say "\$ ringside $*"
+        "${program[@]}" "$@"
+}
+
+profile() { # profile NAME RINGSIDE...: records, reports and draws; keeps the results in build-try/
+        local name=$1
+        shift
+        install -m 755 "$RINGSIDE_TEST_BUILD/wordcount" .
+        install -m 644 "$RINGSIDE_TEST_SOURCE/LICENSE" .
+        run "$@" -- record -o wordcount.ringside -- ./wordcount LICENSE 6000
+        run "$@" -- report --limit=10 wordcount.ringside
+        run "$@" -- flamegraph -o wordcount.html wordcount.ringside
         install -m 644 wordcount.ringside "$RINGSIDE_TEST_BUILD/$name.ringside"
         install -m 644 wordcount.html "$RINGSIDE_TEST_BUILD/$name.html"
 }
 
 inside_user() {
-        say "== As user $RINGSIDE_TEST_USER_A: $(as-user "$RINGSIDE_TEST_USER_A" id), no capability, over D-Bus and polkit"
-        cd "/run/ringside-test/home/$RINGSIDE_TEST_USER_A"
-        profile user as-user "$RINGSIDE_TEST_USER_A" ringside
+        local user=$RINGSIDE_TEST_USER_A
+        say "== As $user (uid $(id -u "$user"), no capability), over D-Bus and polkit"
+        cd "/run/ringside-test/home/$user"
+        profile user as-user "$user" ringside
 }
 
 inside_root() {
