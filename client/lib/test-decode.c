@@ -75,31 +75,37 @@ static void test_bad_samples(_unused_ void **state) {
 }
 
 static void test_stack(_unused_ void **state) {
-        struct {
-                struct rs_stack s;
-                uint64_t frames[3];
-        } stack = {
-                .s = {.r = {.type = RS_RECORD_STACK, .len = sizeof(stack)}, .id = 5, .pid = 6, .nr_kernel = 1, .nr_user = 2},
-                .frames = {RS_FRAME_KERNEL, 0x1000, 0x2000},
-        };
+        enum { SIZE = sizeof(struct rs_stack) + 3 * sizeof(__u64) };
+        _Alignas(struct rs_stack) uint8_t bytes[SIZE];
+        struct rs_stack *stack = (struct rs_stack *) bytes;
         RingsideRecord r;
 
-        assert_int_equal(decode_record(&stack, sizeof(stack), 1, &r), DECODE_OK);
+        *stack = (struct rs_stack){
+                .r = {.type = RS_RECORD_STACK, .len = SIZE},
+                .id = 5,
+                .pid = 6,
+                .nr_kernel = 1,
+                .nr_user = 2,
+        };
+        stack->frames[0] = RS_FRAME_KERNEL;
+        stack->frames[1] = 0x1000;
+        stack->frames[2] = 0x2000;
+        assert_int_equal(decode_record(bytes, SIZE, 1, &r), DECODE_OK);
         assert_int_equal(r.type, RINGSIDE_STACK);
         assert_int_equal(r.stack.id, 5);
         assert_int_equal(r.stack.n_kernel, 1);
         assert_int_equal(r.stack.n_frames, 3);
         assert_int_equal(r.stack.frames[2], 0x2000);
 
-        stack.s.nr_user = 3;
-        assert_int_equal(decode_record(&stack, sizeof(stack), 1, &r), DECODE_MALFORMED);
-        stack.s.nr_user = 0xffff;
-        stack.s.nr_kernel = 3;
-        assert_int_equal(decode_record(&stack, sizeof(stack), 1, &r), DECODE_MALFORMED);
-        stack.s.nr_user = 2;
-        stack.s.nr_kernel = 1;
-        stack.s.id = 0;
-        assert_int_equal(decode_record(&stack, sizeof(stack), 1, &r), DECODE_MALFORMED);
+        stack->nr_user = 3;
+        assert_int_equal(decode_record(bytes, SIZE, 1, &r), DECODE_MALFORMED);
+        stack->nr_user = 0xffff;
+        stack->nr_kernel = 3;
+        assert_int_equal(decode_record(bytes, SIZE, 1, &r), DECODE_MALFORMED);
+        stack->nr_user = 2;
+        stack->nr_kernel = 1;
+        stack->id = 0;
+        assert_int_equal(decode_record(bytes, SIZE, 1, &r), DECODE_MALFORMED);
 }
 
 static void test_process(_unused_ void **state) {
