@@ -73,6 +73,9 @@ int packet_receive(int fd, void *data, size_t size, size_t max_fds, int flags, P
         ssize_t n;
 
         n = RETRY_ON_EINTR(recvmsg(fd, &message, flags | MSG_CMSG_CLOEXEC));
+        /* Said once, where the other side has closed without reading all of ours; its last words follow. */
+        if (n < 0 && errno == ECONNRESET)
+                n = RETRY_ON_EINTR(recvmsg(fd, &message, flags | MSG_CMSG_CLOEXEC));
         if (n < 0)
                 return errno == ECONNRESET ? 0 : -errno;
         complete = packet_take_control(&packet, &message);

@@ -236,8 +236,10 @@ int sampler_describe(Sampler *sampler, int pidfd, struct rs_task_info **ret_task
         }
         if (n < 0)
                 return -errno;
-        if (size < sizeof(*tasks) || !pidfd_is_alive(pidfd))
+        if (!pidfd_is_alive(pidfd))
                 return -ESRCH;
+        if (size < sizeof(*tasks))
+                return -EACCES;
         *ret_n = size / sizeof(*tasks);
         *ret_tasks = TAKE_PTR(tasks);
         return 0;

@@ -30,7 +30,7 @@ int sampler_get_counters_fd(Sampler *sampler);
 void sampler_set_identity(Sampler *sampler, const struct rs_identity *identity);
 /*
  * All threads of the process behind a pidfd, which must have been alive all the while. ret_tasks is
- * an array the caller frees. -ESRCH: gone, -EBADF: not a pidfd.
+ * an array the caller frees. -ESRCH: gone, -EACCES: the kernel shows none of them, -EBADF: not a pidfd.
  */
 int sampler_describe(Sampler *sampler, int pidfd, struct rs_task_info **ret_tasks, size_t *ret_n);
 /* Records about this process are told, and about its children where follow is set. */
