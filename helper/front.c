@@ -14,8 +14,12 @@
 #include "util.h"
 
 #define IDLE_USEC (60ULL * 1000000)
-/* Rings that a client still has mapped after its session: looked for again this often. */
-#define MAPS_USEC (5ULL * 1000000)
+/*
+ * Rings that a client still has mapped after its session are looked for: soon, since the kernel frees
+ * the others within moments and the next session may need their budget, then ever more seldom.
+ */
+#define MAPS_USEC_MIN (50ULL * 1000)
+#define MAPS_USEC_MAX (5ULL * 1000000)
 
 /* ---- events ---- */
 
@@ -142,14 +146,23 @@ static void front_ask_maps(Front *front, uint32_t after) {
                                                            MSG_DONTWAIT) >= 0;
 }
 
-static int on_maps_timer(sd_event_source *source, _unused_ uint64_t usec, void *userdata) {
-        Front *front = userdata;
+static int front_watch_maps(Front *front, uint64_t usec) {
         int r;
 
+        front->maps_usec = usec;
+        r = sd_event_source_set_time_relative(front->maps_timer, usec);
+        return r < 0 ? r : sd_event_source_set_enabled(front->maps_timer, SD_EVENT_ONESHOT);
+}
+
+static int on_maps_timer(_unused_ sd_event_source *source, _unused_ uint64_t usec, void *userdata) {
+        Front *front = userdata;
+
+        /* The next end of a session sets it again. */
+        if (budget_next_ended(&front->budget, 0) == 0)
+                return 0;
         if (!front->maps_asked)
                 front_ask_maps(front, 0);
-        r = sd_event_source_set_time_relative(source, MAPS_USEC);
-        return r < 0 ? r : sd_event_source_set_enabled(source, SD_EVENT_ONESHOT);
+        return front_watch_maps(front, MIN(front->maps_usec * 2, MAPS_USEC_MAX));
 }
 
 static void front_take_report(Front *front, const struct keeper_report *report) {
@@ -166,8 +179,7 @@ static void front_take_report(Front *front, const struct keeper_report *report) 
         case KEEPER_ENDED:
                 budget_end(&front->budget, report->id);
                 log_line(LOG_INFO, "ended: session %u", report->id);
-                if (!front->maps_asked)
-                        front_ask_maps(front, report->id - 1);
+                (void) front_watch_maps(front, MAPS_USEC_MIN);
                 break;
         case KEEPER_MAPS:
                 if (report->error == 0)
@@ -232,8 +244,8 @@ static int front_init(Front *front) {
         r = sd_event_add_time_relative(front->event, &front->idle, CLOCK_MONOTONIC, IDLE_USEC, 0, on_idle, front);
         if (r < 0)
                 return r;
-        r = sd_event_add_time_relative(front->event, &front->maps_timer, CLOCK_MONOTONIC, MAPS_USEC, 0, on_maps_timer,
-                                       front);
+        r = sd_event_add_time_relative(front->event, &front->maps_timer, CLOCK_MONOTONIC, MAPS_USEC_MIN, 0,
+                                       on_maps_timer, front);
         if (r < 0)
                 return r;
         r = sd_bus_open_system(&front->bus);

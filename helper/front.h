@@ -42,6 +42,7 @@ typedef struct Front {
         Request *requests[FRONT_REQUESTS_MAX];
         sd_event_source *idle;
         sd_event_source *maps_timer;
+        uint64_t maps_usec; /* what it was set to */
         bool maps_asked;
         bool leaving; /* the name is being given back */
 } Front;
