@@ -30,8 +30,14 @@
 #define WAKE_BYTES (1U << 20)
 /* With the interval above well within the second that a crash may cost. */
 #define COMMIT_INTERVAL_NS (500 * NSEC_PER_MSEC)
+#define COMMIT_RETRY_NS (100 * NSEC_PER_MSEC)
 /* Records between two looks at the clock. */
 #define BATCH 1024
+/*
+ * What may wait in memory while somebody who reads keeps us from committing, as rows: these take about
+ * this many bytes, and the queue's limit is the limit for both.
+ */
+#define ROW_BYTES 32
 /* How long finishing waits for others who read the file. */
 #define FINISH_WAIT_NS (10000 * NSEC_PER_MSEC)
 
@@ -44,6 +50,7 @@ struct RingsideRecorder {
 
         Queue queue;
         int wake_fd;
+        uint64_t uncommitted; /* samples; the thread's */
         _Atomic(uint64_t) dropped;
         _Atomic(int) failed; /* -errno of the thread */
         _Atomic(bool) stop;
@@ -100,6 +107,7 @@ static int write_statistics(RingsideRecorder *recorder) {
         return store_put_statistics(recorder->store, elapsed, &statistics, atomic_load(&recorder->dropped), truncated);
 }
 
+/* 1: done, 0: somebody is reading, so it is done with the next one. */
 static int commit(RingsideRecorder *recorder) {
         int r;
 
@@ -108,7 +116,41 @@ static int commit(RingsideRecorder *recorder) {
         if (r < 0)
                 return r;
         r = store_commit(recorder->store);
-        return r == -EBUSY ? 0 : r; /* with the next one, then */
+        if (r == -EBUSY)
+                return 0;
+        if (r < 0)
+                return r;
+        recorder->uncommitted = 0;
+        return 1;
+}
+
+static size_t uncommitted_max(const RingsideRecorder *recorder) {
+        return recorder->queue.limit / ROW_BYTES;
+}
+
+/* At regular intervals, and when much is waiting, but not over and over where it does not help. */
+static int commit_if_due(RingsideRecorder *recorder, uint64_t *last, bool *last_failed) {
+        uint64_t now = now_ns(CLOCK_MONOTONIC);
+        bool full = recorder->uncommitted >= uncommitted_max(recorder) / 2;
+        int r;
+
+        if (now - *last < (full ? *last_failed ? COMMIT_RETRY_NS : 0 : COMMIT_INTERVAL_NS))
+                return 0;
+        r = commit(recorder);
+        *last = now_ns(CLOCK_MONOTONIC);
+        *last_failed = r == 0;
+        return r;
+}
+
+static int write_record(RingsideRecorder *recorder, const RingsideRecord *record) {
+        if (record->type == RINGSIDE_SAMPLE) {
+                if (recorder->uncommitted >= uncommitted_max(recorder)) {
+                        atomic_fetch_add_explicit(&recorder->dropped, 1, memory_order_relaxed);
+                        return 0;
+                }
+                recorder->uncommitted++;
+        }
+        return writer_handle(recorder->writer, record);
 }
 
 /* Returns how many records there were, at most a batch. */
@@ -120,7 +162,7 @@ static int write_batch(RingsideRecorder *recorder) {
 
                 if (!record)
                         break;
-                r = writer_handle(recorder->writer, record);
+                r = write_record(recorder, record);
                 if (r < 0)
                         return r;
         }
@@ -130,24 +172,20 @@ static int write_batch(RingsideRecorder *recorder) {
 static void *recorder_run(void *userdata) {
         RingsideRecorder *recorder = userdata;
         uint64_t committed = now_ns(CLOCK_MONOTONIC);
+        bool commit_failed = false;
         int r = 0;
 
         while (r >= 0) {
                 /* Read before the queue is, so that what was pushed before it was set is written. */
                 bool stop = atomic_load(&recorder->stop);
-                uint64_t now;
 
                 r = write_batch(recorder);
                 if (r == 0 && stop)
                         break;
                 if (r >= 0 && r < BATCH && !stop)
                         wait_for_records(recorder);
-
-                now = now_ns(CLOCK_MONOTONIC);
-                if (r >= 0 && now - committed >= COMMIT_INTERVAL_NS) {
-                        r = commit(recorder);
-                        committed = now;
-                }
+                if (r >= 0)
+                        r = commit_if_due(recorder, &committed, &commit_failed);
         }
         if (r < 0)
                 atomic_store(&recorder->failed, r);

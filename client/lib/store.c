@@ -19,6 +19,8 @@
  * What comes again afterwards gets a new row with the same content, which readers merge.
  */
 #define INTERN_MAX (4U << 20)
+/* Samples that are inserted with one statement, which halves what a row costs. */
+#define SAMPLE_ROWS 32
 
 typedef enum Statement {
         PUT_META,
@@ -34,10 +36,16 @@ typedef enum Statement {
         ADD_FRAME,
         ADD_STACK,
         ADD_SAMPLE,
+        ADD_SAMPLES,
         BEGIN,
         COMMIT,
         STATEMENT_MAX
 } Statement;
+
+#define VALUES_SAMPLE "(?,?,?,?,?,?,?,?)"
+#define VALUES_4_SAMPLES VALUES_SAMPLE "," VALUES_SAMPLE "," VALUES_SAMPLE "," VALUES_SAMPLE
+#define VALUES_16_SAMPLES VALUES_4_SAMPLES "," VALUES_4_SAMPLES "," VALUES_4_SAMPLES "," VALUES_4_SAMPLES
+#define SAMPLE_COLUMNS 8
 
 static const char *const statement_sql[STATEMENT_MAX] = {
         [PUT_META] = "INSERT OR REPLACE INTO meta VALUES(?1,?2)",
@@ -52,10 +60,18 @@ static const char *const statement_sql[STATEMENT_MAX] = {
         [ADD_SYMBOL] = "INSERT INTO symbol VALUES(?1,?2)",
         [ADD_FRAME] = "INSERT INTO frame VALUES(?1,?2,?3,?4,?5,?6)",
         [ADD_STACK] = "INSERT INTO stack VALUES(?1,?2,?3)",
-        [ADD_SAMPLE] = "INSERT INTO sample VALUES(?1,?2,?3,?4,?5,?6,?7,?8)",
+        [ADD_SAMPLE] = "INSERT INTO sample VALUES" VALUES_SAMPLE,
+        [ADD_SAMPLES] = "INSERT INTO sample VALUES" VALUES_16_SAMPLES "," VALUES_16_SAMPLES,
         [BEGIN] = "BEGIN IMMEDIATE",
         [COMMIT] = "COMMIT",
 };
+
+typedef struct SampleRow {
+        int64_t time, thread_id, stack_id;
+        uint64_t weight;
+        unsigned event, cpu, walk_end;
+        bool kernel_mode;
+} SampleRow;
 
 struct Store {
         DbFile *file;
@@ -64,6 +80,8 @@ struct Store {
         int failed; /* -errno of the first failure */
         int64_t n_processes, n_threads, n_files, n_mappings, n_symbols, n_frames, n_stacks;
         Table symbols, frames, stacks;
+        SampleRow samples[SAMPLE_ROWS]; /* the last ones, on their way */
+        unsigned n_samples;
 };
 
 static int store_fail(Store *store, int result) {
@@ -140,8 +158,8 @@ static int store_create(Store *store) {
                 if (r != SQLITE_OK)
                         return store_fail(store, r);
         }
-        /* A reader holds its lock for a second at most; more is waited for by calling again. */
-        (void) sqlite3_busy_timeout(store->db, 100);
+        /* For who reads a row or two; others are waited for by calling again. */
+        (void) sqlite3_busy_timeout(store->db, 20);
         return store_commit(store);
 }
 
@@ -186,11 +204,42 @@ uint64_t store_get_size(const Store *store) {
         return dbfile_get_size(store->file);
 }
 
+static void bind_sample(sqlite3_stmt *s, int i, const SampleRow *sample) {
+        (void) sqlite3_bind_int64(s, i, sample->time);
+        (void) sqlite3_bind_int64(s, i + 1, sample->thread_id);
+        (void) sqlite3_bind_int64(s, i + 2, sample->event);
+        (void) sqlite3_bind_int64(s, i + 3, sample->cpu);
+        (void) sqlite3_bind_int64(s, i + 4, sample->kernel_mode);
+        (void) sqlite3_bind_int64(s, i + 5, sample->walk_end);
+        bind_id(s, i + 6, sample->stack_id);
+        bind_id(s, i + 7, sample->weight <= INT64_MAX ? (int64_t) sample->weight : INT64_MAX);
+}
+
+static int flush_samples(Store *store) {
+        unsigned n = store->n_samples;
+        int r = 0;
+
+        store->n_samples = 0;
+        if (n == SAMPLE_ROWS) {
+                for (unsigned i = 0; i < n; i++)
+                        bind_sample(store->statements[ADD_SAMPLES], i * SAMPLE_COLUMNS + 1, &store->samples[i]);
+                return store_step(store, ADD_SAMPLES);
+        }
+        for (unsigned i = 0; i < n && r >= 0; i++) {
+                bind_sample(store->statements[ADD_SAMPLE], 1, &store->samples[i]);
+                r = store_step(store, ADD_SAMPLE);
+        }
+        return r;
+}
+
 int store_commit(Store *store) {
         int r;
 
         if (store->failed)
                 return store->failed;
+        r = flush_samples(store);
+        if (r < 0)
+                return r;
 
         if (!sqlite3_get_autocommit(store->db)) {
                 r = sqlite3_step(store->statements[COMMIT]);
@@ -463,17 +512,17 @@ int store_add_stack(Store *store, int64_t parent_id, int64_t frame_id, int64_t *
 
 int store_add_sample(Store *store, int64_t time, int64_t thread_id, unsigned event, unsigned cpu, bool kernel_mode,
                      enum RingsideWalkEnd walk_end, int64_t stack_id, uint64_t weight) {
-        sqlite3_stmt *s = store->statements[ADD_SAMPLE];
-
         if (store->failed)
                 return store->failed;
-        (void) sqlite3_bind_int64(s, 1, time);
-        (void) sqlite3_bind_int64(s, 2, thread_id);
-        (void) sqlite3_bind_int64(s, 3, event);
-        (void) sqlite3_bind_int64(s, 4, cpu);
-        (void) sqlite3_bind_int64(s, 5, kernel_mode);
-        (void) sqlite3_bind_int64(s, 6, walk_end);
-        bind_id(s, 7, stack_id);
-        bind_id(s, 8, weight <= INT64_MAX ? (int64_t) weight : INT64_MAX);
-        return store_step(store, ADD_SAMPLE);
+        store->samples[store->n_samples++] = (SampleRow){
+                .time = time,
+                .thread_id = thread_id,
+                .event = event,
+                .cpu = cpu,
+                .kernel_mode = kernel_mode,
+                .walk_end = walk_end,
+                .stack_id = stack_id,
+                .weight = weight,
+        };
+        return store->n_samples == SAMPLE_ROWS ? flush_samples(store) : 0;
 }

@@ -4,6 +4,7 @@
 
 #include <setjmp.h>
 #include <signal.h>
+#include <sqlite3.h>
 #include <stdarg.h>
 #include <string.h>
 #include <sys/stat.h>
@@ -128,6 +129,35 @@ static void test_full_queue(void **state) {
         assert_int_equal(count_rows(place->file, "counter WHERE name='dropped' AND value > 0"), 1);
 }
 
+/* Somebody who reads for long keeps us from writing, not from going on, and not without bounds. */
+static void test_long_reader(void **state) {
+        Place *place = *state;
+        RingsideRecorderOptions options = { .size = sizeof(options), .queue_bytes = 1 << 20 };
+        _cleanup_(ringside_recorder_freep) RingsideRecorder *recorder = start(place, &options);
+        RingsideRecorderStatistics s;
+        sqlite3_stmt *statement;
+        sqlite3 *db;
+        int n = 0;
+
+        assert_int_equal(sqlite3_open_v2(place->file, &db, SQLITE_OPEN_READONLY, NULL), SQLITE_OK);
+        assert_int_equal(sqlite3_prepare_v2(db, "SELECT * FROM meta", -1, &statement, NULL), SQLITE_OK);
+        assert_int_equal(sqlite3_step(statement), SQLITE_ROW);
+        do {
+                for (int i = 0; i < 1000; i++, n++)
+                        assert_return_code(push_sample(recorder, getpid()), 0);
+                usleep(20000);
+                assert_return_code(ringside_recorder_get_statistics(recorder, &s), 0);
+        } while (s.dropped == 0 && n < 100000);
+        sqlite3_finalize(statement);
+        sqlite3_close(db);
+        assert_return_code(ringside_recorder_finish(recorder, -1, NULL), 0);
+        assert_return_code(ringside_recorder_get_statistics(recorder, &s), 0);
+        assert_in_range(s.samples, 30000, 70000);
+        assert_true(s.dropped > 0);
+        assert_int_equal(s.samples + s.dropped, n);
+        assert_int_equal(count_rows(place->file, "sample"), s.samples);
+}
+
 static void test_unfinished(void **state) {
         Place *place = *state;
         RingsideRecorder *recorder = start(place, NULL);
@@ -248,6 +278,7 @@ int main(void) {
                 TEST(test_whole),
                 TEST(test_refused),
                 TEST(test_full_queue),
+                TEST(test_long_reader),
                 TEST(test_unfinished),
                 TEST(test_commits_by_itself),
                 TEST(test_disk_full),

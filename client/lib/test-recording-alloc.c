@@ -1,0 +1,145 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+
+/*
+ * The n-th allocation of ours fails, for every n, while a recording is written, and while it is read and
+ * exported: each time the answer is -ENOMEM or right, and nothing leaks (a sanitizer looks).
+ * Linked with --wrap for the allocator.
+ */
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "test-recording-util.h"
+
+/* The wrappers have no argument to find it by. Below 0: nothing fails. */
+static long allocations_left = -1;
+
+static bool allocation_fails(void) {
+        if (allocations_left < 0)
+                return false;
+        return allocations_left-- == 0;
+}
+
+#define WRAP(type, name, parameters, arguments)                                                                         \
+        type __real_##name parameters;                                                                                 \
+        type __wrap_##name parameters;                                                                                 \
+        type __wrap_##name parameters {                                                                                \
+                if (allocation_fails()) {                                                                              \
+                        errno = ENOMEM;                                                                                \
+                        return NULL;                                                                                   \
+                }                                                                                                      \
+                return __real_##name arguments;                                                                        \
+        }
+
+WRAP(void *, malloc, (size_t size), (size))
+WRAP(void *, calloc, (size_t n, size_t size), (n, size))
+WRAP(void *, realloc, (void *p, size_t size), (p, size))
+WRAP(void *, reallocarray, (void *p, size_t n, size_t size), (p, n, size))
+WRAP(char *, strdup, (const char *s), (s))
+WRAP(char *, strndup, (const char *s, size_t n), (s, n))
+
+typedef int (*Scenario)(const Place *place);
+
+static int write_recording(const Place *place) {
+        _cleanup_(store_freep) Store *store = NULL;
+        RingsideEvent event = { .name = "cpu-clock", .unit = "ns", .value = 1000 };
+        int64_t process, thread, file, frame, stack = 0;
+        int r;
+
+        (void) unlink(place->file);
+        r = store_new(&store, place->file, NULL);
+        if (r >= 0)
+                r = store_put_event(store, 0, &event);
+        if (r >= 0)
+                r = store_add_process(store, 10, 0, 0, "prog", "prog", 5, &process);
+        if (r >= 0)
+                r = store_add_thread(store, process, 10, "prog", &thread);
+        if (r >= 0)
+                r = store_add_file(store, "/bin/prog", 1, 2, 3, "\1\2\3", 3, &file);
+        for (uint64_t i = 0; i < 80 && r >= 0; i++) {
+                r = store_add_frame(store, file, i * 16, i % 2 ? "_Z3foov" : NULL, 4, false, &frame);
+                if (r >= 0)
+                        r = store_add_stack(store, stack, frame, &stack);
+                if (r >= 0)
+                        r = store_add_sample(store, i, thread, 0, 0, false, RINGSIDE_WALK_COMPLETE, stack, 0);
+        }
+        return r < 0 ? r : store_commit(store);
+}
+
+static int read_recording(const Place *place) {
+        _cleanup_(ringside_recording_freep) RingsideRecording *recording = NULL;
+        _cleanup_(ringside_profile_freep) RingsideProfile *profile = NULL;
+        _cleanup_fclose_ FILE *null = fopen("/dev/null", "we");
+        const RingsideNode *root;
+        const RingsideRow *rows;
+        RingsideError error = {};
+        size_t n;
+        int r;
+
+        r = ringside_recording_open(&recording, place->file, &error);
+        if (r >= 0)
+                r = ringside_profile_new(&profile, recording, NULL, &error);
+        for (unsigned group = 0; group <= RINGSIDE_BY_THREAD && r >= 0; group++)
+                r = ringside_profile_get_rows(profile, group, &rows, &n);
+        if (r >= 0)
+                r = ringside_profile_get_callees(profile, &root);
+        if (r >= 0)
+                r = ringside_profile_get_callers(profile, &root);
+        if (r >= 0)
+                r = ringside_export_collapsed(profile, null, &error);
+        if (r >= 0)
+                r = ringside_export_pprof(recording, NULL, null, &error);
+        if (r >= 0)
+                assert_int_equal(ringside_profile_get_samples(profile), 80);
+        return r;
+}
+
+static int find_recording(const Place *place) {
+        _cleanup_free_ char *path = NULL;
+        int r = ringside_recording_find_newest(place->dir, &path, NULL);
+
+        /* One that there is no memory to open is none that opens. */
+        return r == -ENOENT ? -ENOMEM : r;
+}
+
+static void fail_every_allocation(const Place *place, Scenario scenario, long least) {
+        long n = 0;
+        int r;
+
+        do {
+                allocations_left = n++;
+                r = scenario(place);
+                if (r != -ENOMEM)
+                        assert_return_code(r, -r);
+        } while (r < 0);
+        allocations_left = -1;
+        assert_true(n > least);
+}
+
+static void test_write(void **state) {
+        fail_every_allocation(*state, write_recording, 10);
+        assert_int_equal(count_rows(((Place *) *state)->file, "sample"), 80);
+}
+
+static void test_read(void **state) {
+        assert_return_code(write_recording(*state), 0);
+        fail_every_allocation(*state, read_recording, 100);
+}
+
+static void test_find(void **state) {
+        assert_return_code(write_recording(*state), 0);
+        fail_every_allocation(*state, find_recording, 10);
+}
+
+int main(void) {
+        const struct CMUnitTest tests[] = {
+                cmocka_unit_test_setup_teardown(test_write, place_setup, place_teardown),
+                cmocka_unit_test_setup_teardown(test_read, place_setup, place_teardown),
+                cmocka_unit_test_setup_teardown(test_find, place_setup, place_teardown),
+        };
+
+        return cmocka_run_group_tests(tests, NULL, NULL);
+}
