@@ -339,7 +339,6 @@ int main(void) {
         static const struct CMUnitTest tests[] = {
                 cmocka_unit_test(test_symbols),
                 cmocka_unit_test(test_versions_are_no_names),
-                cmocka_unit_test(test_versions_are_no_names),
                 cmocka_unit_test(test_32_bit),
                 cmocka_unit_test(test_build_ids),
                 cmocka_unit_test(test_build_id_from_sections),
