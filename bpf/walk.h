@@ -57,6 +57,16 @@ static __always_inline void walk_push(struct scratch *s, __u64 address) {
         s->walk.n++;
 }
 
+/*
+ * A zero at once does not end a chain, there is none: code built without frame pointers has the
+ * register for other things.
+ */
+static __always_inline void walk_begin(struct scratch *s, __u64 fp) {
+        s->walk.fp = fp;
+        if (fp == 0)
+                s->walk.end = RS_WALK_BAD_FP;
+}
+
 #define STEP_ENDED 0
 #define STEP_GOES_ON 1
 
@@ -77,11 +87,6 @@ __noinline int walk_step(void) {
         }
         if (bpf_probe_read_user(pair, sizeof(pair), (void *) s->walk.fp) != 0) {
                 s->walk.end = RS_WALK_UNREADABLE;
-                return STEP_ENDED;
-        }
-        /* A thread's first frame may be a pair of zeros; other small or large numbers are no code. */
-        if (pair[0] == 0 && pair[1] == 0) {
-                s->walk.end = RS_WALK_COMPLETE;
                 return STEP_ENDED;
         }
         if (pair[1] < CODE_ADDRESS_MIN || pair[1] >= TASK_SIZE_MAX) {

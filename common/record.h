@@ -54,7 +54,7 @@ enum rs_walk_end {
         RS_WALK_NONE = 0,       /* nothing was walked */
         RS_WALK_COMPLETE = 1,   /* the chain of frame pointers ended in 0, as the ABI marks the first frame */
         RS_WALK_DEPTH = 2,      /* as many frames as a record holds, and there were more */
-        RS_WALK_BAD_FP = 3,     /* a frame pointer that is unaligned, or does not lie above the last one */
+        RS_WALK_BAD_FP = 3,     /* a frame pointer that is unaligned, not above the last one, or 0 at once */
         RS_WALK_UNREADABLE = 4, /* user memory that was not resident, or is not mapped */
         RS_WALK_BAD_RETURN = 5, /* a return address that is not in user space */
         RS_WALK_COMPAT = 6,     /* a 32-bit task: only the leaf is known */
