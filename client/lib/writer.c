@@ -26,7 +26,7 @@ struct Writer {
         Store *store;
         Processes processes;
         RawStacks raw_stacks;
-        Table resolved; /* version of the process and walk end, raw stack, leaf -> outcome_pack() */
+        Table resolved; /* version of the process and walk end, raw stack, leaf (0: without) -> outcome_pack() */
         Table mapped;   /* process, start, end and file: what is in the store already */
         int64_t kernel_file_id;
         int64_t truncated_frame_id;
@@ -53,6 +53,14 @@ typedef struct Chain {
 
 static uint64_t outcome_pack(int64_t stack_id, bool truncated) {
         return (uint64_t) stack_id << 2 | truncated << 1 | 1;
+}
+
+static int64_t outcome_stack(uint64_t outcome) {
+        return (int64_t) (outcome >> 2);
+}
+
+static bool outcome_truncated(uint64_t outcome) {
+        return outcome & 2;
 }
 
 DEFINE_CLEANUP(Writer, writer_free)
@@ -137,18 +145,22 @@ static int write_mappings(Writer *writer, Process *process, int64_t time) {
 
 /* ---- stacks ---- */
 
-static void chain_add(Chain *chain, uint64_t address, bool interrupted) {
-        if (chain->n < FRAMES_MAX)
-                chain->frames[chain->n++] = (Frame){
-                        .address = address,
-                        .kernel = RINGSIDE_FRAME_IS_KERNEL(address),
-                        .interrupted = interrupted,
-                };
+static Frame frame_make(uint64_t address, bool interrupted) {
+        return (Frame){
+                .address = address,
+                .kernel = RINGSIDE_FRAME_IS_KERNEL(address),
+                .interrupted = interrupted,
+        };
 }
 
-static void chain_collect(Chain *chain, const RingsideRecord *record, const RawStack *raw) {
-        if (record->sample.leaf != 0)
-                chain_add(chain, record->sample.leaf, /* interrupted= */ true);
+static void chain_add(Chain *chain, uint64_t address, bool interrupted) {
+        if (chain->n < FRAMES_MAX)
+                chain->frames[chain->n++] = frame_make(address, interrupted);
+}
+
+static void chain_collect(Chain *chain, const RingsideRecord *record, uint64_t leaf, const RawStack *raw) {
+        if (leaf != 0)
+                chain_add(chain, leaf, /* interrupted= */ true);
         for (size_t i = 0; raw && i < raw->n_frames; i++)
                 /* Below the kernel part stands the instruction that entered it. */
                 chain_add(chain, raw->frames[i], record->sample.kernel_mode && i == raw->n_kernel);
@@ -268,7 +280,17 @@ static bool walk_is_whole(enum RingsideWalkEnd end) {
         return end == RINGSIDE_WALK_NONE || end == RINGSIDE_WALK_COMPLETE;
 }
 
-static int resolve(Writer *writer, Process *process, const RingsideRecord *record, TableKey key, uint64_t *ret) {
+/* Remembers an outcome for as long as the process's mappings are what they were. */
+static int remember(Writer *writer, const Process *process, TableKey key, uint64_t outcome) {
+        key.a = process->version << 8 | (key.a & 0xff); /* which reading the mappings may have changed */
+        if (writer->resolved.n >= RESOLVED_MAX)
+                table_clear(&writer->resolved);
+        return table_put(&writer->resolved, key, outcome);
+}
+
+/* Callers, and a leaf unless it is 0. */
+static int resolve_chain(Writer *writer, Process *process, const RingsideRecord *record, uint64_t leaf, TableKey key,
+                         uint64_t *ret, bool *ret_settled) {
         const RawStack *raw = record->sample.stack != 0 ? raw_stacks_get(&writer->raw_stacks, record->sample.stack) : NULL;
         bool missing = record->sample.stack != 0 && !raw;
         Chain chain;
@@ -280,7 +302,7 @@ static int resolve(Writer *writer, Process *process, const RingsideRecord *recor
 
         if (missing)
                 writer->statistics.unresolved++;
-        chain_collect(&chain, record, raw);
+        chain_collect(&chain, record, leaf, raw);
         r = chain_settle(writer, process, &chain);
         if (r < 0)
                 return r;
@@ -296,12 +318,69 @@ static int resolve(Writer *writer, Process *process, const RingsideRecord *recor
                 return r;
 
         *ret = outcome_pack(stack_id, chain.truncated);
-        if (missing || !chain.settled)
+        *ret_settled = chain.settled && !missing;
+        key.c = leaf;
+        return *ret_settled ? remember(writer, process, key, *ret) : 0;
+}
+
+/*
+ * A leaf above callers that were resolved before, which is what most new pairs of both are. Returns 1 when that
+ * is so, 0 when all is to be resolved together.
+ */
+static int resolve_leaf(Writer *writer, Process *process, const RingsideRecord *record, TableKey key, uint64_t *ret) {
+        Frame leaf = frame_make(record->sample.leaf, /* interrupted= */ true);
+        uint64_t callers;
+        int64_t frame_id, stack_id;
+        int r;
+
+        key.c = 0;
+        callers = table_get(&writer->resolved, key);
+        if (callers == 0)
                 return 0;
-        key.a = process->version << 8 | (key.a & 0xff); /* which reading the mappings may have changed */
-        if (writer->resolved.n >= RESOLVED_MAX)
-                table_clear(&writer->resolved);
-        return table_put(&writer->resolved, key, *ret);
+        if (leaf.kernel)
+                r = kernel_frame(writer, &leaf, &frame_id);
+        else {
+                if (!address_space_contains(process->space, leaf.address))
+                        return 0;
+                r = address_space_resolve(process->space, leaf.address, /* return_address= */ false, &leaf.resolved);
+                if (r < 0)
+                        return r;
+                /* Then it may be where the stack begins. */
+                if (start_function_is(process->space, leaf.address, &leaf.resolved, /* interrupted= */ true))
+                        return 0;
+                r = user_frame(writer, &leaf, &frame_id);
+        }
+        if (r < 0)
+                return r;
+        r = store_add_stack(writer->store, outcome_stack(callers), frame_id, &stack_id);
+        if (r < 0)
+                return r;
+        *ret = outcome_pack(stack_id, outcome_truncated(callers));
+        key.c = record->sample.leaf;
+        r = remember(writer, process, key, *ret);
+        return r < 0 ? r : 1;
+}
+
+static int resolve(Writer *writer, Process *process, const RingsideRecord *record, TableKey key, uint64_t *ret) {
+        uint64_t callers;
+        bool settled;
+        int r;
+
+        if (record->sample.leaf == 0 || record->sample.stack == 0)
+                return resolve_chain(writer, process, record, record->sample.leaf, key, ret, &settled);
+        r = process_refresh(&writer->processes, process, REFRESH_ROUTINE);
+        if (r < 0)
+                return r;
+        if (r > 0)
+                key.a = process->version << 8 | (key.a & 0xff);
+        r = resolve_leaf(writer, process, record, key, ret);
+        if (r != 0)
+                return MIN(r, 0);
+        r = resolve_chain(writer, process, record, record->sample.leaf, key, ret, &settled);
+        if (r < 0 || !settled)
+                return r;
+        /* The next leaf then finds its callers. */
+        return resolve_chain(writer, process, record, 0, key, &callers, &settled);
 }
 
 static int handle_sample(Writer *writer, const RingsideRecord *record) {
@@ -328,11 +407,11 @@ static int handle_sample(Writer *writer, const RingsideRecord *record) {
 
         r = store_add_sample(writer->store, (int64_t) (record->time - writer->processes.start), thread->id,
                              record->sample.event, record->cpu, record->sample.kernel_mode, record->sample.walk_end,
-                             (int64_t) (outcome >> 2), record->sample.weight);
+                             outcome_stack(outcome), record->sample.weight);
         if (r < 0)
                 return r;
         writer->statistics.samples++;
-        if (outcome & 2)
+        if (outcome_truncated(outcome))
                 writer->statistics.truncated++;
         return 0;
 }
