@@ -255,6 +255,13 @@ def perf_events(pids):
     return sum(fds(pid).count("anon_inode:[perf_event]") for pid in pids if os.path.isdir(f"/proc/{pid}"))
 
 
+def used():
+    """Waits until a helper that has served a session is at rest: its keeper keeps the list of maps from then on."""
+    keeper = only("keeper")
+    until("the keeper has looked for maps", lambda: "anon_inode:bpf_link" in fds(keeper))
+    until("sessions have ended", lambda: not role_pids("session"))
+
+
 class Flat:
     """
     Remembers what there is: descriptors of front and keeper, processes, BPF objects. check() waits until all
@@ -429,8 +436,8 @@ def start_direct(**kwargs):
     ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
     theirs.setsockopt(socket.SOL_SOCKET, socket.SO_PASSCRED, 1)
     fd = theirs.fileno()
-    # dup2() onto 3 is what the client does; the shell does it here, as Popen only passes numbers on.
-    process = subprocess.Popen(["sh", "-c", f'exec "$0" --direct 3<&{fd} {fd}<&-' if fd != 3 else 'exec "$0" --direct',
+    # The client puts it on 3; here the shell does, for Popen only passes numbers on, and only bash takes two digits.
+    process = subprocess.Popen(["bash", "-c", f'exec "$0" --direct 3<&{fd} {fd}<&-' if fd != 3 else 'exec "$0" --direct',
                                 helper_path()], pass_fds=[fd], stdin=subprocess.DEVNULL, env={}, cwd="/", **kwargs)
     theirs.close()
     return Session(ours, process)
