@@ -129,6 +129,7 @@ struct signal_struct {
 struct task_struct {
         unsigned int flags;
         struct mm_struct *mm;
+        unsigned in_execve : 1;
         int pid;
         int tgid;
         struct task_struct *real_parent;

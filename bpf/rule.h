@@ -10,8 +10,12 @@
  * sample and for every record about a task, since a task's credentials change under way.
  *
  * A read that fails leaves zero, and zero is root's uid, the empty capability set and the initial
- * level: so every read is checked, and a failed one denies. Each condition has a number;
- * RINGSIDE_RULE_MUTANT leaves one out so that the tests can show that they notice.
+ * level: so every read is checked, and a failed one denies.
+ *
+ * Each condition has a number; RINGSIDE_RULE_MUTANT leaves one out, and tests/access shows that it
+ * then lets something through which the kernel would not. No number is given to what other
+ * conditions imply: kernel threads are root's and have no memory of their own, reads through a
+ * missing mm fail, and the initial user namespace has no parent whatever the levels say.
  *
  * The parts are global functions, which the verifier checks once each; it wants plain numbers as
  * their arguments, so tasks and namespaces are passed as addresses that only checked reads follow.
@@ -28,6 +32,21 @@ struct rs_identity identity = {};
 #define RINGSIDE_RULE_MUTANT 0
 #endif
 #define RULE_SKIPS(n) (RINGSIDE_RULE_MUTANT == (n))
+#define RULE_UID 1
+#define RULE_EUID 2
+#define RULE_SUID 3
+#define RULE_GID 4
+#define RULE_DUMPABLE 5
+#define RULE_USER_NS 6
+#define RULE_CAPABILITIES 7
+#define RULE_PID_NS 8
+#define RULE_EGID 9
+#define RULE_SGID 10
+#define RULE_MM_OWNER 11 /* the memory's user namespace is asked for on its own */
+#define RULE_REAL_CRED 12
+#define RULE_NS_OWNER 13
+#define RULE_NS_PARENT 14
+#define RULE_PID_NS_SAME 15 /* of all pid namespaces of one level */
 
 /* True on failure. */
 #define READ_FAILS(dst, field) (bpf_core_read(&(dst), sizeof(dst), &(field)) != 0)
@@ -62,8 +81,8 @@ __noinline __u64 rule_owns_level(__u64 address) {
                 return OWNS_NO;
         if (READ_FAILS(parent, ns->parent) || !parent)
                 return OWNS_NO;
-        if (namespace_is(&parent->ns, &identity.user_ns) && !READ_FAILS(owner, ns->owner) &&
-            owner.val == identity.uid)
+        if ((RULE_SKIPS(RULE_NS_PARENT) || namespace_is(&parent->ns, &identity.user_ns)) &&
+            !READ_FAILS(owner, ns->owner) && (RULE_SKIPS(RULE_NS_OWNER) || owner.val == identity.uid))
                 return OWNS_YES;
         return (__u64) parent;
 }
@@ -88,13 +107,17 @@ static __always_inline bool rule_same_ids(const struct cred *cred, const struct 
         if (READ_FAILS(uid, cred->uid) || READ_FAILS(euid, cred->euid) || READ_FAILS(suid, cred->suid) ||
             READ_FAILS(gid, cred->gid) || READ_FAILS(egid, cred->egid) || READ_FAILS(sgid, cred->sgid))
                 return false;
-        if (!RULE_SKIPS(1) && uid.val != client->uid)
+        if (!RULE_SKIPS(RULE_UID) && uid.val != client->uid)
                 return false;
-        if (!RULE_SKIPS(2) && euid.val != client->uid)
+        if (!RULE_SKIPS(RULE_EUID) && euid.val != client->uid)
                 return false;
-        if (!RULE_SKIPS(3) && suid.val != client->uid)
+        if (!RULE_SKIPS(RULE_SUID) && suid.val != client->uid)
                 return false;
-        if (!RULE_SKIPS(4) && (gid.val != client->gid || egid.val != client->gid || sgid.val != client->gid))
+        if (!RULE_SKIPS(RULE_GID) && gid.val != client->gid)
+                return false;
+        if (!RULE_SKIPS(RULE_EGID) && egid.val != client->gid)
+                return false;
+        if (!RULE_SKIPS(RULE_SGID) && sgid.val != client->gid)
                 return false;
         return true;
 }
@@ -112,6 +135,15 @@ static __always_inline bool rule_dumpable(struct mm_struct *mm) {
         } else
                 return false; /* a layout nobody has taught us */
         return (flags & MMF_DUMPABLE_MASK) == SUID_DUMP_USER;
+}
+
+/* real_cred: what others see of the task; cred can be overridden for a while. NULL on failure. */
+static __always_inline const struct cred *task_real_cred(struct task_struct *task) {
+        const struct cred *cred;
+
+        if (RULE_SKIPS(RULE_REAL_CRED) ? READ_FAILS(cred, task->cred) : READ_FAILS(cred, task->real_cred))
+                return 0;
+        return cred;
 }
 
 /* Credentials and memory: conditions 1 to 3 of the design. */
@@ -133,20 +165,20 @@ __noinline int rule_may_read(__u64 address) {
         /* Kernel threads borrow an mm as active_mm only; a task past exit_mm has none. */
         if (READ_FAILS(mm, task->mm) || !mm)
                 return false;
-        /* real_cred: what others see of the task; cred can be overridden for a while. */
-        if (READ_FAILS(cred, task->real_cred) || !cred || READ_FAILS(ns, cred->user_ns) || !ns ||
-            READ_FAILS(mm_ns, mm->user_ns) || !mm_ns ||
+        cred = task_real_cred(task);
+        if (!cred || READ_FAILS(ns, cred->user_ns) || !ns || READ_FAILS(mm_ns, mm->user_ns) || !mm_ns ||
             bpf_core_read(&permitted, sizeof(permitted), &cred->cap_permitted) != 0)
                 return false;
 
         owns = rule_owns((__u64) ns);
         if (!rule_same_ids(cred, client) && !owns)
                 return false;
-        if (!RULE_SKIPS(5) && !rule_dumpable(mm) && !rule_owns((__u64) mm_ns))
+        if (!RULE_SKIPS(RULE_DUMPABLE) && !rule_dumpable(mm) &&
+            !(RULE_SKIPS(RULE_MM_OWNER) ? owns : rule_owns((__u64) mm_ns)))
                 return false;
-        if (!RULE_SKIPS(6) && !owns && !namespace_is(&ns->ns, &client->user_ns))
+        if (!RULE_SKIPS(RULE_USER_NS) && !owns && !namespace_is(&ns->ns, &client->user_ns))
                 return false;
-        if (!RULE_SKIPS(7) && !owns && (permitted & ~client->caps) != 0)
+        if (!RULE_SKIPS(RULE_CAPABILITIES) && !owns && (permitted & ~client->caps) != 0)
                 return false;
         return true;
 }
@@ -162,7 +194,8 @@ static __always_inline __u32 pid_number(struct pid *pid, const struct rs_namespa
                 return 0;
         numbers = (void *) &pid->numbers[0];
         numbers = (void *) numbers + (__u64) wanted->level * bpf_core_type_size(struct upid);
-        if (READ_FAILS(ns, numbers->ns) || !ns || !namespace_is(&ns->ns, wanted) || READ_FAILS(nr, numbers->nr))
+        if (READ_FAILS(ns, numbers->ns) || !ns || READ_FAILS(nr, numbers->nr) ||
+            !(RULE_SKIPS(RULE_PID_NS_SAME) || namespace_is(&ns->ns, wanted)))
                 return 0;
         return nr;
 }
@@ -186,7 +219,7 @@ __noinline __u64 rule_numbers(__u64 address) {
                 return 0;
         pid_nr = pid_number(tgid, &identity.pid_ns);
         tid_nr = pid_number(tid, &identity.pid_ns);
-        if (RULE_SKIPS(8) && !pid_nr && (READ_FAILS(pid_nr, task->tgid) || READ_FAILS(tid_nr, task->pid)))
+        if (RULE_SKIPS(RULE_PID_NS) && !pid_nr && (READ_FAILS(pid_nr, task->tgid) || READ_FAILS(tid_nr, task->pid)))
                 return 0;
         return pid_nr && tid_nr ? (__u64) pid_nr << 32 | tid_nr : 0;
 }

@@ -157,6 +157,14 @@ static __always_inline bool process_fill(struct rs_process *p, struct task_struc
         return true;
 }
 
+/*
+ * An exec gives the task its new name before its new credentials: the client may see who it was, but not yet
+ * what it will be.
+ */
+static __always_inline bool task_in_exec(struct task_struct *task) {
+        return !bpf_core_field_exists(task->in_execve) || BPF_CORE_READ_BITFIELD(task, in_execve);
+}
+
 /* False where the rule hides the task. */
 static __always_inline bool process_admit(struct rs_process *p, __u64 numbers) {
         p->pid = numbers >> 32;
@@ -225,7 +233,8 @@ int BPF_PROG(on_rename, struct task_struct *task, const char *comm) {
         struct rs_process p = {};
         struct process_key key;
 
-        if (!tracked_has(task) || !process_key_read(&key, task) || !announced_has(&key) ||
+        /* EXEC tells the name that an exec gave. */
+        if (task_in_exec(task) || !tracked_has(task) || !process_key_read(&key, task) || !announced_has(&key) ||
             !process_admit(&p, rule_admits(address_of(task))))
                 return 0;
         p.start = key.start;
@@ -269,6 +278,8 @@ static __always_inline void announce(struct task_struct *task, __u32 pid, __u32 
 
         if (!process_key_read(&key, task) || announced_has(&key) || !process_fill(&p, task, key.start))
                 return;
+        if (task_in_exec(task))
+                __builtin_memset(p.comm, 0, sizeof(p.comm));
         announced_set(&key, true);
         process_emit(&p, RS_PROCESS_SEEN, true);
 }
@@ -287,7 +298,7 @@ static __always_inline __u64 walk_prepare(struct scratch *s, struct sample_conte
                         return ctx->ip;
                 }
 #endif
-                s->walk.fp = CONTEXT_FP(ctx);
+                walk_begin(s, CONTEXT_FP(ctx));
                 return CONTEXT_IP(ctx);
         }
 
@@ -312,7 +323,7 @@ static __always_inline __u64 walk_prepare(struct scratch *s, struct sample_conte
                 return RS_FRAME_KERNEL;
         }
         walk_push(s, ip);
-        s->walk.fp = fp;
+        walk_begin(s, fp);
         return RS_FRAME_KERNEL;
 }
 
