@@ -20,6 +20,11 @@
 #define REFRESH_MAX (1000 * NSEC_PER_MSEC)
 /* Reading mappings may take a fiftieth of the time where it seems needed, else a hundredth. */
 #define REFRESH_SHARE 50
+/*
+ * But a program that has just begun maps its libraries one after the other, and is short-lived for all we
+ * know: so many readings are made as soon as a sample lies outside, at half of the time at most.
+ */
+#define REFRESH_EAGER 16
 
 static uint64_t now_monotonic(void) {
         struct timespec ts;
@@ -144,7 +149,11 @@ int process_refresh(Processes *processes, Process *process, RefreshReason reason
                 process->refresh_interval = REFRESH_MIN;
         else if (reason == REFRESH_MISSING)
                 process->refresh_interval = MIN(process->refresh_interval * 2, REFRESH_MAX);
-        process->refresh_next = after + MAX(process->refresh_interval, cost * REFRESH_SHARE);
+        if (process->refresh_eager > 0) {
+                process->refresh_eager -= reason == REFRESH_MISSING;
+                process->refresh_next = after + cost;
+        } else
+                process->refresh_next = after + MAX(process->refresh_interval, cost * REFRESH_SHARE);
         process->refresh_routine = after + MAX(REFRESH_MAX, cost * REFRESH_SHARE * 2);
         return 1;
 }
@@ -161,6 +170,7 @@ static int process_new(Processes *processes, uint32_t pid, uint64_t start, const
         process->start = start;
         process->version = ++processes->last_version;
         process->refresh_interval = REFRESH_MIN;
+        process->refresh_eager = REFRESH_EAGER;
         (void) snprintf(process->comm, sizeof(process->comm), "%s", comm);
 
         if (parent) {
@@ -295,6 +305,7 @@ static int handle_exec(Processes *processes, const RingsideRecord *record) {
         process->version = ++processes->last_version;
         process->mappings_written = false;
         process->gone = false;
+        process->refresh_eager = REFRESH_EAGER;
         process->cmdline_len = 0;
         (void) snprintf(process->comm, sizeof(process->comm), "%s", record->process.comm);
         r = process_refresh(processes, process, REFRESH_NOW); /* first: it may be short-lived */

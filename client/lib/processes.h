@@ -49,6 +49,7 @@ struct Process {
         /* When its mappings may be read again, ns CLOCK_MONOTONIC. */
         uint64_t refresh_next;     /* for an address that is in none of them */
         uint64_t refresh_interval; /* grows while that does not help */
+        unsigned refresh_eager;    /* readings left that need not wait */
         uint64_t refresh_routine;  /* for a stack that is new */
 };
 
