@@ -32,7 +32,7 @@ static const char help_text[] =
         "                         a command is left running\n"
         "      --no-inherit       Do not follow the children\n"
         "      --no-wait          End with the command, not with what it has started\n"
-        "      --helper=WHICH     bus, direct or auto: direct only for root without a bus\n"
+        "      --helper=WHICH     bus, direct or auto (default): direct for root\n"
         "      --no-ask           Never ask for a password, fail instead\n"
         "      --ring-size=BYTES  Buffer between kernel and recorder: a power of two,\n"
         "                         at least 64K; K and M may follow; default 8M\n"

@@ -48,6 +48,9 @@ case $1 in *.html) test -s "$1" ;; *) exit 2 ;; esac
 
 
 def prepare():
+    # The mark of bus-env: what follows changes users.
+    if not os.path.isdir("/run/ringside-test/log"):
+        sys.exit("test-readme: only inside bus-env")
     os.mkdir(SHIMS)
     for name, text in (("systemctl", SYSTEMCTL), ("xdg-open", XDG_OPEN)):
         with open(f"{SHIMS}/{name}", "w") as f:
@@ -62,6 +65,16 @@ def prepare():
 
     shutil.copytree(SOURCE, TREE, symlinks=True, ignore=other)
     subprocess.run(["chown", "-R", f"{USER}:{USER}", TREE], check=True)
+    forget_helper_user()
+
+
+def forget_helper_user():
+    """A machine that has had Ringside before has its user; one that follows the pages has not."""
+    for name in ("passwd", "shadow", "group", "gshadow"):
+        with open("/etc/" + name, encoding="utf-8") as f:
+            lines = f.readlines()
+        with open("/etc/" + name, "w", encoding="utf-8") as f:
+            f.writelines(line for line in lines if not line.startswith("ringside:"))
 
 
 def blocks(text):
@@ -107,7 +120,7 @@ def compare(page, expected, printed):
             continue
         report(shape(line) in shapes, f"{page}: printed: {line}", f"not in:\n{printed}")
         row = ROW.match(line)
-        if row and row[2] in own and float(row[1]) >= SHARE_MIN:
+        if row and float(row[1]) >= SHARE_MIN and (row[2] in own or line.endswith(" wordcount")):
             report(re.search(rf"\b{row[2]}\b", printed), f"{page}: {row[2]} is among the functions", printed)
 
 
