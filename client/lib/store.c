@@ -132,7 +132,7 @@ static int store_create(Store *store) {
         int r;
 
         (void) snprintf(pragmas, sizeof(pragmas),
-                        "PRAGMA page_size=4096;"
+                        "PRAGMA page_size=1024;" /* a table takes a page at least, and there are eleven of them */
                         "PRAGMA journal_mode=TRUNCATE;" /* dbfile.c keeps it in memory, TRUNCATE keeps it open */
                         "PRAGMA synchronous=OFF;"
                         "PRAGMA cache_spill=OFF;" /* nothing reaches the file before the commit */
