@@ -219,7 +219,8 @@ __noinline __u64 rule_numbers(__u64 address) {
                 return 0;
         pid_nr = pid_number(tgid, &identity.pid_ns);
         tid_nr = pid_number(tid, &identity.pid_ns);
-        if (RULE_SKIPS(RULE_PID_NS) && !pid_nr && (READ_FAILS(pid_nr, task->tgid) || READ_FAILS(tid_nr, task->pid)))
+        if (RULE_SKIPS(RULE_PID_NS) && !pid_nr &&
+            (READ_FAILS(pid_nr, task->tgid) || READ_FAILS(tid_nr, task->pid)))
                 return 0;
         return pid_nr && tid_nr ? (__u64) pid_nr << 32 | tid_nr : 0;
 }

@@ -105,7 +105,8 @@ static int print_record(const RingsideRecord *r, _unused_ void *userdata) {
         switch (r->type) {
         case RINGSIDE_SAMPLE:
                 printf("sample %" PRIu64 " %u %u %s %d %" PRIx64 " %" PRIx64 "\n", r->time, r->pid, r->tid,
-                       r->sample.kernel_mode ? "kernel" : "user", r->sample.walk_end, r->sample.leaf, r->sample.stack);
+                       r->sample.kernel_mode ? "kernel" : "user", r->sample.walk_end, r->sample.leaf,
+                       r->sample.stack);
                 break;
         case RINGSIDE_STACK:
                 printf("stack %u %" PRIx64, r->pid, r->stack.id);
@@ -159,7 +160,8 @@ static int run(RingsideSession *session, const Options *options) {
         char line[16];
         int r;
 
-        (void) ringside_session_set_helper(session, options->direct ? RINGSIDE_HELPER_DIRECT : RINGSIDE_HELPER_BUS);
+        (void) ringside_session_set_helper(session,
+                                           options->direct ? RINGSIDE_HELPER_DIRECT : RINGSIDE_HELPER_BUS);
         (void) ringside_session_set_targeted(session, options->n_pids > 0);
         r = ringside_session_add_event(session, "cpu-clock", false, options->hz);
         if (r >= 0)

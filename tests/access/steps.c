@@ -34,7 +34,9 @@ int step_gid(char *argument, _unused_ char **rest) {
 
         if (parse_three(argument, ids) < 0)
                 return -EINVAL;
-        return syscall(SYS_setgroups, 0, NULL) < 0 || syscall(SYS_setresgid, ids[0], ids[1], ids[2]) < 0 ? -errno : 0;
+        if (syscall(SYS_setgroups, 0, NULL) < 0 || syscall(SYS_setresgid, ids[0], ids[1], ids[2]) < 0)
+                return -errno;
+        return 0;
 }
 
 int step_dumpable(char *argument, _unused_ char **rest) {

@@ -16,7 +16,7 @@ int step_dumpable(char *argument, char **rest);   /* 0 or 1 */
 int step_keepcaps(char *argument, char **rest);   /* over the next change of uids */
 int step_nocaps(char *argument, char **rest);     /* gives up all capabilities */
 int step_userns(char *argument, char **rest);     /* enters a new user namespace without a mapping */
-int step_owned_ns(char *argument, char **rest);   /* OWNER,UID,GID: enters one that OWNER has made and root has mapped */
+int step_owned_ns(char *argument, char **rest);   /* OWNER,UID,GID: enters OWNER's, with these two mapped */
 int step_pidns(char *argument, char **rest);      /* goes on as the first process of a new pid namespace */
 int step_exec(char *argument, char **rest);       /* PATH: goes on there */
 int step_fork_exec(char *argument, char **rest);  /* PATH: the same in a child, and waits for it */

@@ -37,8 +37,8 @@ static int uring_init(Uring *uring) {
                   IORING_OFF_SQ_RING);
         cq = mmap(NULL, p.cq_off.cqes + p.cq_entries * sizeof(struct io_uring_cqe), PROT_READ | PROT_WRITE,
                   MAP_SHARED, uring->fd, IORING_OFF_CQ_RING);
-        sqes = mmap(NULL, p.sq_entries * sizeof(struct io_uring_sqe), PROT_READ | PROT_WRITE, MAP_SHARED, uring->fd,
-                    IORING_OFF_SQES);
+        sqes = mmap(NULL, p.sq_entries * sizeof(struct io_uring_sqe), PROT_READ | PROT_WRITE, MAP_SHARED,
+                    uring->fd, IORING_OFF_SQES);
         if (sq == MAP_FAILED || cq == MAP_FAILED || sqes == MAP_FAILED)
                 return -errno;
         uring->sq_tail = (void *) (sq + p.sq_off.tail);
