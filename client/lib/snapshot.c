@@ -47,9 +47,11 @@ static int array_extend(void *array, size_t *n, size_t size) {
 
 /* Column i as a reference into a table of n rows; NULL is 0 where that is allowed. -1: neither. */
 static int64_t row_reference(sqlite3_stmt *row, int i, size_t n, bool null_allowed) {
-        if (sqlite3_column_type(row, i) == SQLITE_NULL)
-                return null_allowed ? 0 : -1;
-        return row_integer(row, i, 1, (int64_t) n - 1) < 1 ? -1 : sqlite3_column_int64(row, i);
+        int64_t value = row_integer(row, i, 1, (int64_t) n - 1);
+
+        if (value >= 1)
+                return value;
+        return null_allowed && sqlite3_column_type(row, i) == SQLITE_NULL ? 0 : -1;
 }
 
 static bool row_is_next(sqlite3_stmt *row, size_t n) {
