@@ -7,6 +7,7 @@
 #include <sqlite3.h>
 #include <stdarg.h>
 #include <string.h>
+#include <sys/prctl.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
 #include <time.h>
@@ -217,9 +218,11 @@ static pid_t start_sleeper(void) {
         pid_t pid = fork();
 
         assert_return_code(pid, errno);
-        if (pid == 0)
+        if (pid == 0) {
+                (void) prctl(PR_SET_PDEATHSIG, SIGKILL); /* a failed test leaves none behind */
                 for (;;)
                         (void) pause();
+        }
         return pid;
 }
 

@@ -56,7 +56,7 @@ static int64_t query_number(const char *path, const char *sql) {
 }
 
 int64_t count_rows(const char *path, const char *table) {
-        char sql[64];
+        char sql[256];
 
         (void) snprintf(sql, sizeof(sql), "SELECT count(*) FROM %s", table);
         return query_number(path, sql);

@@ -57,6 +57,41 @@ static void test_ids_and_interning(void **state) {
         assert_int_equal(count_rows(place->file, "stack"), 2);
 }
 
+/* Samples are inserted many at a time: each comes once, in order, with its own columns, and none is held back. */
+static void test_samples(void **state) {
+        Place *place = *state;
+        int64_t thread, stack;
+        Store *store = store_with_one_stack(place->file, &thread, &stack);
+        sqlite3_stmt *s;
+        sqlite3 *db;
+        int n = 0;
+
+        for (int i = 0; i < 100; i++) {
+                assert_return_code(store_add_sample(store, 1000 + i, i + 1, i % 3, i % 5, i % 2, i % 7,
+                                                    i % 11 ? i : 0, i % 13 ? 2 * i : 0), 0);
+                if (i == 49)
+                        assert_return_code(store_commit(store), 0);
+                if (i == 50)
+                        assert_int_equal(count_rows(place->file, "sample"), 50);
+        }
+        assert_null(store_free(store));
+
+        assert_int_equal(sqlite3_open_v2(place->file, &db, SQLITE_OPEN_READONLY, NULL), SQLITE_OK);
+        assert_int_equal(sqlite3_prepare_v2(db, "SELECT rowid,* FROM sample ORDER BY rowid", -1, &s, NULL), SQLITE_OK);
+        for (; sqlite3_step(s) == SQLITE_ROW; n++) {
+                const int64_t columns[] = { n + 1, 1000 + n, n + 1, n % 3, n % 5, n % 2, n % 7, n % 11 ? n : 0,
+                                            n % 13 ? 2 * n : 0 };
+
+                for (size_t i = 0; i < ELEMENTSOF(columns); i++)
+                        assert_int_equal(sqlite3_column_int64(s, i), columns[i]);
+                assert_int_equal(sqlite3_column_type(s, 7) == SQLITE_NULL, columns[7] == 0);
+                assert_int_equal(sqlite3_column_type(s, 8) == SQLITE_NULL, columns[8] == 0);
+        }
+        assert_int_equal(n, 100);
+        (void) sqlite3_finalize(s);
+        (void) sqlite3_close(db);
+}
+
 static void test_new_file(void **state) {
         Place *place = *state;
         RingsideError error = {};
@@ -303,6 +338,92 @@ static void test_kill(void **state) {
         (void) munmap(shared, 4096);
 }
 
+/* ---- the same, at each step of one commit ---- */
+
+/* The system calls of the next commit until the process kills itself; below 0: it does not. */
+static long steps_left = -1;
+
+static bool dies_now(void) {
+        return steps_left >= 0 && steps_left-- == 0;
+}
+
+ssize_t __real_pwrite64(int fd, const void *data, size_t n, off_t offset);
+ssize_t __wrap_pwrite64(int fd, const void *data, size_t n, off_t offset);
+int __real_unlinkat(int fd, const char *name, int flags);
+int __wrap_unlinkat(int fd, const char *name, int flags);
+
+ssize_t __wrap_pwrite64(int fd, const void *data, size_t n, off_t offset) {
+        if (dies_now()) {
+                (void) !__real_pwrite64(fd, data, n / 2, offset); /* a signal may cut a write short */
+                (void) raise(SIGKILL);
+        }
+        return __real_pwrite64(fd, data, n, offset);
+}
+
+int __wrap_unlinkat(int fd, const char *name, int flags) {
+        if (dies_now())
+                (void) raise(SIGKILL);
+        return __real_unlinkat(fd, name, flags);
+}
+
+/* Two commits of a thousand samples and as many frames; dies at the given step of the second. */
+static void write_two_commits(const char *path, long steps) {
+        int64_t thread, stack, frame, inner;
+        Store *store = store_with_one_stack(path, &thread, &stack);
+
+        for (int64_t i = 1; i <= 2000; i++) {
+                if (store_add_frame(store, 1, i, "f", 0, false, &frame) < 0 ||
+                    store_add_stack(store, stack, frame, &inner) < 0 ||
+                    store_add_sample(store, i, thread, 0, i % 4, false, RINGSIDE_WALK_COMPLETE, inner, 0) < 0)
+                        _exit(1);
+                if (i == 2000)
+                        steps_left = steps;
+                if (i % 1000 == 0 && store_commit(store) < 0)
+                        _exit(1);
+        }
+        _exit(0);
+}
+
+static uint64_t samples_of(const char *path) {
+        _cleanup_(ringside_recording_freep) RingsideRecording *recording = NULL;
+        _cleanup_(ringside_profile_freep) RingsideProfile *profile = NULL;
+        RingsideError error = {};
+
+        if (ringside_recording_open(&recording, path, &error) < 0 ||
+            ringside_profile_new(&profile, recording, NULL, &error) < 0)
+                fail_msg("%s", error.text);
+        return ringside_profile_get_samples(profile);
+}
+
+static void test_kill_at_each_step(void **state) {
+        Place *place = *state;
+        char journal[PLACE_PATH_MAX + 16];
+        int status;
+        long steps = 0;
+
+        (void) snprintf(journal, sizeof(journal), "%s-journal", place->file);
+        do {
+                pid_t pid = fork();
+
+                assert_return_code(pid, errno);
+                if (pid == 0)
+                        write_two_commits(place->file, steps);
+                assert_int_equal(waitpid(pid, &status, 0), pid);
+                assert_true(WIFSIGNALED(status) || status == 0);
+
+                /* All of it or nothing, by our reader and by SQLite's own. */
+                assert_int_equal(samples_of(place->file), status == 0 ? 2000 : 1000);
+                assert_int_equal(open_result(place->file), 0);
+                assert_int_equal(count_rows(place->file, "sample"), status == 0 ? 2000 : 1000);
+                assert_true(is_intact(place->file));
+                assert_return_code(unlink(place->file), errno);
+                (void) unlink(journal);
+                steps++;
+        } while (status != 0);
+        /* The journal, some twenty pages, and its removal. */
+        assert_in_range(steps, 10, 200);
+}
+
 /* A journal counts only where it is the owner's own, and no live writer's. */
 static void test_foreign_journal(void **state) {
         Place *place = *state;
@@ -354,12 +475,14 @@ static void test_documentation(_unused_ void **state) {
 int main(void) {
         const struct CMUnitTest tests[] = {
                 cmocka_unit_test_setup_teardown(test_ids_and_interning, place_setup, place_teardown),
+                cmocka_unit_test_setup_teardown(test_samples, place_setup, place_teardown),
                 cmocka_unit_test_setup_teardown(test_new_file, place_setup, place_teardown),
                 cmocka_unit_test_setup_teardown(test_swapped_file, place_setup, place_teardown),
                 cmocka_unit_test_setup_teardown(test_other_readers, place_setup, place_teardown),
                 cmocka_unit_test_setup_teardown(test_long_text, place_setup, place_teardown),
                 cmocka_unit_test_setup_teardown(test_disk_full, place_setup, place_teardown),
                 cmocka_unit_test_setup_teardown(test_kill, place_setup, place_teardown),
+                cmocka_unit_test_setup_teardown(test_kill_at_each_step, place_setup, place_teardown),
                 cmocka_unit_test_setup_teardown(test_foreign_journal, place_setup, place_teardown),
                 cmocka_unit_test(test_documentation),
         };

@@ -237,6 +237,37 @@ static void test_stacks(void **state) {
         expect(f, "SELECT DISTINCT walk_end FROM sample ORDER BY 1", "1 3");
 }
 
+/* Callers are resolved once for all leaves above them, which must not show. */
+static void test_leaves(void **state) {
+        Fixture *f = *state;
+        WriterStatistics s;
+
+        process_event(f, RINGSIDE_PROCESS_SEEN, PID, PID, 0, 500, "prog");
+        STACK(f, 1, 0x2010, 0x1010);
+        sample(f, PID, PID, 0x3000, 1, RINGSIDE_WALK_BAD_FP);
+        sample(f, PID, PID, 0x3004, 1, RINGSIDE_WALK_BAD_FP);
+        sample(f, PID, PID, RINGSIDE_FRAME_KERNEL, 1, RINGSIDE_WALK_BAD_FP);
+        sample(f, PID, PID, 0, 1, RINGSIDE_WALK_BAD_FP);
+        sample(f, PID, PID, 0xa000, 1, RINGSIDE_WALK_BAD_FP);
+        /* A leaf in which stacks begin has no callers, nor is it half a stack. */
+        sample(f, PID, PID, 0x4000, 1, RINGSIDE_WALK_BAD_FP);
+        /* The same stack, walked to its end, is another one. */
+        sample(f, PID, PID, 0x3004, 1, RINGSIDE_WALK_COMPLETE);
+        sample(f, PID, PID, 0x4000, 1, RINGSIDE_WALK_COMPLETE);
+        expect(f, STACKS,
+               "[truncated]>main>work>leaf [truncated]>main>work>leaf [truncated]>main>work>[kernel] "
+               "[truncated]>main>work [truncated]>main>work>x _start main>work>leaf main>work>_start");
+        writer_get_statistics(f->writer, &s);
+        assert_int_equal(s.truncated, 5);
+
+        /* Nor must what was mapped before. */
+        f->symbolizer.file = 2;
+        process_event(f, RINGSIDE_PROCESS_EXEC, PID, PID, 0, 500, "other");
+        sample(f, PID, PID, 0x3008, 1, RINGSIDE_WALK_COMPLETE);
+        expect(f, "SELECT group_concat(DISTINCT file.path) FROM sample JOIN stack ON stack.id = stack JOIN frame ON "
+                  "frame.id = frame JOIN file ON file.id = file WHERE sample.rowid = 9", "/bin/two");
+}
+
 static void test_truncation_count(void **state) {
         Fixture *f = *state;
         WriterStatistics s;
@@ -316,6 +347,32 @@ static void test_exec_and_fork(void **state) {
         expect(f, "SELECT process, path FROM mapping JOIN file ON file.id = file", "1|/bin/one 2|/bin/one 3|/bin/two");
 }
 
+/* Nothing is known of the new program, and nothing of the old one is taken for it. */
+static void test_exec_unseen(void **state) {
+        Fixture *f = *state;
+
+        process_event(f, RINGSIDE_PROCESS_SEEN, PID, PID, 0, 500, "sh");
+        STACK(f, 1, 0x1010);
+        sample(f, PID, PID, 0x3000, 1, RINGSIDE_WALK_COMPLETE);
+        f->symbolizer.refresh_result = -ESRCH;
+        process_event(f, RINGSIDE_PROCESS_EXEC, PID, PID, 0, 500, "prog");
+        sample(f, PID, PID, 0x3000, 1, RINGSIDE_WALK_COMPLETE);
+        expect(f, "SELECT path FROM sample JOIN stack ON stack.id = stack JOIN frame ON frame.id = frame "
+                  "JOIN file ON file.id = file", "/bin/one [unknown]");
+}
+
+/* The parent of a pid's first owner is not that of its second. */
+static void test_parent_of_reused(void **state) {
+        Fixture *f = *state;
+        const uint64_t ns = 1000000000;
+
+        process_event(f, RINGSIDE_PROCESS_SEEN, PID, PID, 0, 1 * ns, "parent");
+        process_event(f, RINGSIDE_PROCESS_FORK, PID + 1, PID + 1, PID, 2 * ns, "parent");
+        process_event(f, RINGSIDE_PROCESS_EXEC, PID + 1, PID + 1, 0, 2 * ns, "child");
+        process_event(f, RINGSIDE_PROCESS_EXEC, PID + 1, PID + 1, 0, 9 * ns, "stranger");
+        expect(f, "SELECT comm, parent FROM process", "parent|NULL parent|1 child|1 stranger|NULL");
+}
+
 static void test_pid_used_again(void **state) {
         Fixture *f = *state;
         const uint64_t ns = 1000000000;
@@ -364,7 +421,9 @@ static void test_refresh_limit(void **state) {
         /* Once it is allowed again, what came with it is found, also for addresses that were asked for in vain. */
         f->symbolizer.file = 2;
         usleep(1500000);
-        sample(f, PID, PID, 0x100001, 0, RINGSIDE_WALK_COMPLETE);
+        before = f->symbolizer.refreshes;
+        sample(f, PID, PID, 0x100000 + 4999, 0, RINGSIDE_WALK_COMPLETE);
+        assert_int_equal(f->symbolizer.refreshes, before + 1);
         sample(f, PID, PID, 0x3000, 0, RINGSIDE_WALK_COMPLETE);
         expect(f, "SELECT path FROM sample JOIN stack ON stack.id = stack JOIN frame ON frame.id = frame "
                   "JOIN file ON file.id = file WHERE sample.rowid = 5002", "/bin/two");
@@ -389,7 +448,9 @@ static void test_tree_is_shared(void **state) {
 
 int main(void) {
         const struct CMUnitTest tests[] = {
-                TEST(test_stacks),         TEST(test_truncation_count), TEST(test_kernel),      TEST(test_threads),
+                TEST(test_stacks),         TEST(test_leaves),
+                TEST(test_truncation_count), TEST(test_kernel),         TEST(test_threads),
+                TEST(test_exec_unseen),    TEST(test_parent_of_reused),
                 TEST(test_exec_and_fork),  TEST(test_pid_used_again),   TEST(test_nobody_told), TEST(test_refresh_limit),
                 TEST(test_tree_is_shared),
         };
