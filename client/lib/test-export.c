@@ -227,12 +227,37 @@ static void test_pprof_cycles(void **state) {
         pprof__profile__free_unpacked(p, NULL);
 }
 
+/* And what its own tool makes of it. */
+static void test_go_tool(void **state) {
+        Place *place = *state;
+        char command[2 * PLACE_PATH_MAX + 64], output[8192] = "";
+        const char *must_run = getenv("RINGSIDE_MUST_RUN");
+        FILE *pipe;
+
+        if (system("go version >/dev/null 2>&1") != 0) {
+                if (must_run && strcmp(must_run, "1") == 0)
+                        fail_msg("go is not installed (package golang-go)");
+                print_message("go is not installed (package golang-go)\n");
+                skip();
+        }
+        pprof__profile__free_unpacked(export(place, &cpu_clock), NULL);
+        (void) snprintf(command, sizeof(command), "HOME=%s go tool pprof -symbolize=none -top -sample_index=samples %s.pb.gz 2>&1",
+                        place->dir, place->file);
+        pipe = popen(command, "re");
+        assert_non_null(pipe);
+        (void) !fread(output, 1, sizeof(output) - 1, pipe);
+        assert_int_equal(pclose(pipe), 0);
+        if (!strstr(output, "File: prog") || !strstr(output, "Type: samples") || !strstr(output, "[kernel]") ||
+            !strstr(output, "3 50.00%") || !strstr(output, "x::run") || !strstr(output, "4 66.67%  main"))
+                fail_msg("%s", output);
+}
+
 #define TEST(t) cmocka_unit_test_setup_teardown(t, place_setup, place_teardown)
 
 int main(void) {
         const struct CMUnitTest tests[] = {
                 TEST(test_collapsed), TEST(test_write_error),  TEST(test_pprof),
-                TEST(test_pprof_unnamed), TEST(test_pprof_cycles),
+                TEST(test_pprof_unnamed), TEST(test_pprof_cycles), TEST(test_go_tool),
         };
 
         return cmocka_run_group_tests(tests, NULL, NULL);
