@@ -11,6 +11,7 @@
  * so that the iterations prune each other.
  */
 
+#include "kernel-version.h"
 #include "kernel.h"
 
 /* vm.mmap_min_addr's least sensible value: no code lies below. */
@@ -67,6 +68,9 @@ static __always_inline void walk_begin(struct scratch *s, __u64 fp) {
                 s->walk.end = RS_WALK_BAD_FP;
 }
 
+/* Filled in by libbpf, which knows where distributions hide the patch level. */
+extern int LINUX_KERNEL_VERSION __kconfig;
+
 #define STEP_ENDED 0
 #define STEP_GOES_ON 1
 
@@ -109,11 +113,12 @@ __noinline int walk_step(void) {
 __noinline int walk_frame_pointers(void) {
         struct scratch *s;
 
-        for (int i = 0; i <= RS_FRAMES_MAX; i++)
-                if (walk_step() == STEP_ENDED)
-                        return 0;
+        if (kernel_reads_user_memory_safely(LINUX_KERNEL_VERSION))
+                for (int i = 0; i <= RS_FRAMES_MAX; i++)
+                        if (walk_step() == STEP_ENDED)
+                                return 0;
         s = scratch_get();
         if (s)
-                s->walk.end = RS_WALK_DEPTH;
+                s->walk.end = s->walk.n >= s->walk.max ? RS_WALK_DEPTH : RS_WALK_UNREADABLE;
         return 0;
 }

@@ -16,7 +16,9 @@
 /* Ids of the sampling programs, set once they are loaded. */
 __u32 sampler_ids[RS_EVENTS_MAX] = {};
 
-static __always_inline bool event_is_ours(struct perf_event *event) {
+/* Both for the verifier: plain numbers, as rule.h says, and a function of its own, checked once and not per event. */
+__noinline int event_is_ours(__u64 address) {
+        struct perf_event *event = (void *) address;
         struct bpf_prog_aux *aux;
         struct bpf_prog *prog;
         __u32 id;
@@ -29,7 +31,6 @@ static __always_inline bool event_is_ours(struct perf_event *event) {
         return false;
 }
 
-/* For the verifier, plain numbers: rule.h says why. */
 __noinline int context_is_watched(__u64 address) {
         struct perf_event_context *context = (void *) address;
         struct list_head *head = __builtin_preserve_access_index(&context->event_list), *at;
@@ -37,7 +38,7 @@ __noinline int context_is_watched(__u64 address) {
         if (READ_FAILS(at, head->next))
                 return false;
         for (int i = 0; i < EVENTS_PER_TASK_MAX && at && at != head; i++) {
-                if (event_is_ours((void *) at - bpf_core_field_offset(struct perf_event, event_entry)))
+                if (event_is_ours((__u64) at - bpf_core_field_offset(struct perf_event, event_entry)))
                         return true;
                 if (READ_FAILS(at, at->next))
                         return false;

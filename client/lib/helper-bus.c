@@ -29,7 +29,7 @@ static const struct {
         {NAME ".Error.Pending", RINGSIDE_E_BUDGET, NULL, "Answer or cancel that one, then try again."},
         {NAME ".Error.NoEvent", RINGSIDE_E_NO_EVENT, NULL, "'ringside events' lists what works here."},
         {NAME ".Error.Failed", RINGSIDE_E_PROTOCOL, NULL, "The journal of ringside-helper.service has more."},
-        {SD_BUS_ERROR_INVALID_ARGS, RINGSIDE_E_INVALID, NULL, NULL},
+        {SD_BUS_ERROR_INVALID_ARGS, RINGSIDE_E_INVALID, NULL, "Ask for what fits; 'ringside doctor' shows the budgets."},
         {SD_BUS_ERROR_SERVICE_UNKNOWN, RINGSIDE_E_NO_HELPER, "the system bus does not know " NAME,
          "Install ringside for the system; 'ringside doctor' looks at the installation."},
         {SD_BUS_ERROR_NAME_HAS_NO_OWNER, RINGSIDE_E_NO_HELPER, "the system bus does not know " NAME,

@@ -1,0 +1,161 @@
+#!/usr/bin/python3
+# SPDX-License-Identifier: LGPL-2.1-or-later
+"""
+What a machine can lack, taken away piece by piece: each time the refusal names it and the next step, the exit
+status is the documented one, the command is not run and no recording is left. Runs inside bus-env, whose mount
+namespace is our own to spoil.
+"""
+
+import os
+import subprocess
+import sys
+import tempfile
+
+USER = os.environ["RINGSIDE_TEST_USER_A"]
+OWN_FAILURE = 125
+failed = 0
+
+
+def check(good, what):
+    global failed
+    print("ok" if good else "not ok", "-", what, flush=True)
+    failed += not good
+
+
+def run(*command, **kwargs):
+    return subprocess.run(command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
+                          text=True, timeout=60, **kwargs)
+
+
+def end_helper():
+    """The next call starts a new one, which sees the machine as it is then."""
+    for pid in run("pgrep", "-x", "ringside-helper").stdout.split():
+        # Only those of this bus-env: another's are in another mount namespace.
+        try:
+            if os.readlink(f"/proc/{pid}/ns/mnt") == os.readlink("/proc/self/ns/mnt"):
+                os.kill(int(pid), 9)
+        except OSError:
+            pass
+
+
+class Refusal:
+    """One attempt to record; what it said, and what it left behind."""
+
+    def __init__(self, *options, as_root=False, environment=()):
+        with tempfile.TemporaryDirectory(prefix="ringside-refusal-") as directory:
+            os.chmod(directory, 0o777)
+            ran = os.path.join(directory, "ran")
+            command = ["env", *environment, "ringside", "record", "--no-ask", *options,
+                       "-o", os.path.join(directory, "r.ringside"), "--", "touch", ran]
+            r = run(*([] if as_root else ["as-user", USER]), *command)
+            self.left = os.listdir(directory)
+        self.status, self.text = r.returncode, r.stderr
+
+    def expect(self, title, *words):
+        missing = [word for word in words if word not in self.text]
+        check(self.status == OWN_FAILURE, f"{title}: exit status {self.status}")
+        check(not missing, f"{title}: says {words}" if not missing else f"{title}: no {missing} in: {self.text}")
+        check("hint: " in self.text, f"{title}: tells the next step")
+        check(not self.left, f"{title}: nothing was run or left ({self.left})")
+
+
+def hide(path):
+    """Mounts nothing over a directory; returns how to undo it."""
+    subprocess.run(["mount", "-t", "tmpfs", "none", path], check=True)
+    return lambda: subprocess.run(["umount", path], check=True)
+
+
+def test_no_btf():
+    undo = hide("/sys/kernel/btf")
+    end_helper()
+    Refusal().expect("no BTF", "type information", "CONFIG_DEBUG_INFO_BTF")
+    Refusal("--helper=direct", as_root=True).expect("no BTF, direct", "type information")
+    r = run("as-user", USER, "ringside", "doctor")
+    check(r.returncode == 1 and "FAILED  btf" in r.stdout, "no BTF: the doctor sees it")
+    undo()
+    end_helper()
+
+
+def test_no_capabilities():
+    """As in a container that was given none."""
+    helper = "/usr/libexec/ringside-helper"
+    r = run("setpriv", "--bounding-set=-bpf,-perfmon", "--inh-caps=-bpf,-perfmon", "--", "ringside", "record",
+            "--no-ask", "--helper=direct", "--", "true")
+    check(r.returncode == OWN_FAILURE and "CAP_BPF or CAP_PERFMON" in r.stderr, f"no capabilities: {r.stderr.strip()}")
+    r = run("setpriv", "--bounding-set=-bpf", "--inh-caps=-bpf", "--", helper)
+    check(r.returncode == 1 and "CAP_BPF" in r.stderr, "no capabilities: the helper itself says so")
+    Refusal("--helper=direct").expect("direct without rights", "CAP_BPF or CAP_PERFMON")
+
+
+def test_no_user():
+    """The helper never stays root."""
+    with open("/etc/passwd", encoding="utf-8") as f:
+        lines = f.readlines()
+    with open("/etc/passwd", "w", encoding="utf-8") as f:
+        f.writelines(line for line in lines if not line.startswith("ringside:"))
+    Refusal("--helper=direct", as_root=True).expect("no system user", "no system user", "sysusers")
+    with open("/etc/passwd", "w", encoding="utf-8") as f:
+        f.writelines(lines)
+
+
+def test_no_bus():
+    Refusal(environment=("DBUS_SYSTEM_BUS_ADDRESS=unix:path=/nonexistent",)).expect("no bus", "no system bus")
+
+
+def test_not_installed():
+    service = "/usr/share/dbus-1/system-services/org.ringside.Helper1.service"
+    end_helper()
+    os.rename(service, service + ".away")
+    run("busctl", "--system", "call", "org.freedesktop.DBus", "/org/freedesktop/DBus", "org.freedesktop.DBus",
+        "ReloadConfig")
+    Refusal().expect("not installed", "does not know org.ringside.Helper1")
+    os.rename(service + ".away", service)
+    run("busctl", "--system", "call", "org.freedesktop.DBus", "/org/freedesktop/DBus", "org.freedesktop.DBus",
+        "ReloadConfig")
+
+
+def test_no_pmu():
+    if run("perf", "stat", "-e", "cycles", "true").stderr.count("not supported") == 0:
+        print("ok - no PMU: not tried, this machine has one", flush=True)
+        return
+    Refusal("-e", "cpu-cycles").expect("no PMU", "cpu-cycles", "cpu-clock works everywhere")
+    Refusal("-e", "cpu-cycles", "--helper=direct", as_root=True).expect("no PMU, direct", "cpu-clock works everywhere")
+
+
+def test_budget():
+    Refusal("-F", "30000").expect("a rate nobody may have", "20000")
+    r = run("as-user", USER, "ringside", "record", "--no-ask", "-F", "1001", "-d", "1", "-o", "/tmp/never.ringside")
+    check(r.returncode == 1 and "rate of one user without targets" in r.stderr and "1000" in r.stderr and
+          "hint: " in r.stderr, f"budget: {r.stderr.strip()}")
+    check(not os.path.exists("/tmp/never.ringside"), "budget: no recording is left")
+
+
+def test_denied():
+    run("polkit-rules", "none")
+    Refusal().expect("denied", "org.ringside.helper1.profile-own")
+    run("polkit-rules", "default")
+
+
+def test_it_works():
+    """After all of that the machine is whole again."""
+    r = run("as-user", USER, "ringside", "record", "--no-ask", "-q", "-o", "/tmp/whole.ringside", "--", "true")
+    check(r.returncode == 0, f"and with everything there it works: {r.stderr}")
+    if os.path.exists("/tmp/whole.ringside"):
+        os.unlink("/tmp/whole.ringside")
+
+
+def main():
+    test_no_btf()
+    test_no_capabilities()
+    test_no_user()
+    test_no_bus()
+    test_not_installed()
+    test_no_pmu()
+    test_budget()
+    test_denied()
+    test_it_works()
+    return 1 if failed else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
