@@ -3,6 +3,7 @@
 #include "front.h"
 
 #include <string.h>
+#include <sys/random.h>
 #include <sys/socket.h>
 
 #include "config.h"
@@ -232,6 +233,10 @@ static int front_init(Front *front) {
         int r;
 
         budget_init(&front->budget);
+        /* Maps are found by their session's number: it must not be that of another helper, or of the one before. */
+        if (getrandom(&front->last_id, sizeof(front->last_id), 0) != sizeof(front->last_id))
+                return -EIO;
+        front->last_id &= 0x7fff0000;
         r = front_probe(front);
         if (r < 0)
                 return r;

@@ -6,6 +6,7 @@
 #include <poll.h>
 #include <signal.h>
 #include <string.h>
+#include <sys/random.h>
 #include <sys/resource.h>
 #include <sys/signalfd.h>
 #include <sys/socket.h>
@@ -255,10 +256,15 @@ int keeper_run(int front_fd, int exe_fd) {
 int keeper_run_direct(int client_fd, int exe_fd) {
         struct rs_message end = {.type = RS_END, .len = sizeof(end)};
         struct rs_open open;
+        uint32_t id;
         Keeper keeper;
         Packet packet;
         int r;
 
+        /* A number of no other helper's sessions (front.c), which have this bit clear. */
+        if (getrandom(&id, sizeof(id), 0) != sizeof(id))
+                return EXIT_FAILURE;
+        id |= 0x80000000;
         if (keeper_init(&keeper, -1, exe_fd) < 0 || sandbox_enter(SANDBOX_KEEPER) < 0) {
                 log_line(LOG_ERR, "keeper: cannot start: %m");
                 return EXIT_FAILURE;
@@ -269,7 +275,7 @@ int keeper_run_direct(int client_fd, int exe_fd) {
         open.grant.grants |= RS_GRANT_DIRECT;
         if (r < 0 || packet.size != sizeof(open) || open.m.type != RS_OPEN || grant_check(&open.grant))
                 end.error = RS_ERROR_PROTOCOL;
-        else if (keeper_spawn(&keeper, 1, &open.grant, client_fd) < 0)
+        else if (keeper_spawn(&keeper, id, &open.grant, client_fd) < 0)
                 end.error = RS_ERROR_INTERNAL;
         if (end.error != 0) {
                 (void) packet_send(client_fd, &end, sizeof(end), NULL, 0, MSG_DONTWAIT);
