@@ -1,0 +1,403 @@
+# SPDX-License-Identifier: LGPL-2.1-or-later
+"""
+org.ringside.Helper1 as a hostile caller meets it: what is refused and how, callers that vanish, a polkit that does not
+answer, a hundred calls at once, and every budget to its last unit.
+"""
+
+import contextlib
+import mmap
+import os
+import random
+import shutil
+import signal
+import subprocess
+import sys
+import time
+import xml.etree.ElementTree as ElementTree
+
+import harness as h
+from dbus_client import BUS, NO_REPLY, INTERACTIVE, Connection, DBusError
+
+A, B = h.users()
+POLKIT_SERVICE = "/usr/share/dbus-1/system-services/org.freedesktop.PolicyKit1.service"
+INTERFACES = "/usr/share/dbus-1/interfaces/org.ringside.Helper1.xml"
+DENIED, NO_POLKIT, BUDGET = h.ERROR + "Denied", h.ERROR + "NoPolkit", h.ERROR + "Budget"
+PENDING, NO_EVENT = h.ERROR + "Pending", h.ERROR + "NoEvent"
+MIB = 1 << 20
+
+
+def rules(text):
+    with open("/run/test.rules", "w") as f:
+        f.write(text)
+    subprocess.run(["polkit-rules", "/run/test.rules"], check=True)
+
+
+def allow_all():
+    rules("polkit.addRule(function (action, subject) { return polkit.Result.YES; });\n")
+
+
+def polkitd():
+    ours = os.stat("/proc/self/ns/mnt").st_ino
+    for entry in os.listdir("/proc"):
+        with contextlib.suppress(OSError):
+            if entry.isdigit() and h.read(f"/proc/{entry}/comm") == "polkitd\n" and \
+                    os.stat(f"/proc/{entry}/ns/mnt").st_ino == ours:
+                return int(entry)
+
+
+def settled():
+    """A helper that has served once, with nothing open."""
+    with A.connect() as c:
+        h.Way("bus", A, c).works()
+    h.used()
+    return h.Flat()
+
+
+def test_interface():
+    """What it tells of itself is what the installed description says."""
+    def shape(element):
+        return (element.tag, sorted(element.attrib.items()), [shape(e) for e in element])
+
+    with A.connect() as c:
+        live = c.call(h.NAME, h.PATH, "org.freedesktop.DBus.Introspectable", "Introspect")[0]
+        own = [e for e in ElementTree.fromstring(live) if not e.get("name").startswith("org.freedesktop.DBus.")]
+        described = list(ElementTree.parse(INTERFACES).getroot())
+        h.check([shape(e) for e in own] == [shape(e) for e in described],
+                f"{INTERFACES} describes something else:\n{live}")
+        limits = c.call(h.NAME, h.PATH, "org.freedesktop.DBus.Properties", "Get", "ss", [h.NAME, "Limits"])[0]
+        h.check((limits["sessions"], limits["rate-wide"], limits["rate-targets"], limits["memory"]) ==
+                (8, 1000, 20000, 96 * MIB), f"Limits: {limits}")
+        # Nothing to be set, no other method, no other object.
+        for args in ((h.PATH, "org.freedesktop.DBus.Properties", "Set", "ssv", [h.NAME, "Version", ("s", "x")]),
+                     (h.PATH, h.NAME, "Shutdown", "", []), ("/org/ringside", h.NAME, "ListEvents", "", []),
+                     (h.PATH, h.NAME, "ListEvents", "s", ["x"]), (h.PATH, h.NAME, "OpenSession", "", []),
+                     (h.PATH, h.NAME, "OpenSession", "a{ss}", [[]]), (h.PATH, h.NAME, "OpenSession", "a{sv}u", [[], 1])):
+            try:
+                c.call(h.NAME, *args)
+                raise h.Failure(f"served: {args}")
+            except DBusError:
+                pass
+
+
+def test_options():
+    """A closed set: unknown, of another type, out of range, twice."""
+    def events(*entries):
+        return ("events", ("a(sbt)", list(entries)))
+
+    clock = ("cpu-clock", False, 99)
+    good = [("targets", ("b", True)), events(clock), ("ring-size", ("t", 65536)), ("stack-depth", ("u", 255)),
+            ("scope", ("s", "own"))]
+    evil = "x\n<0>ringside-helper: granted: uid 0 \x1b[2J"
+    cases = [[], good + [("nope", ("s", "x"))], good + [("", ("s", "x"))], good + [("Scope", ("s", "own"))],
+             good + [(evil, ("s", evil))], good + [("perf_event_attr", ("ay", b"\0" * 128))],
+             good + [("scope ", ("s", "own"))]]
+    cases += [good + [option] for option in good]
+    for key, values in {
+            "scope": [("s", "all"), ("s", ""), ("s", "OWN"), ("s", evil), ("s", "o" * MIB), ("u", 1), ("v", ("s", "own"))],
+            "targets": [("s", "true"), ("u", 1), ("y", 1), ("v", ("b", True)), ("ab", [True])],
+            "ring-size": [("t", n) for n in (0, 1, 4096, 32768, 65535, 65537, 98304, 1 << 27, 1 << 63, (1 << 64) - 1)] +
+                         [("u", 65536), ("x", 65536), ("d", 65536.0)],
+            "stack-depth": [("u", 0), ("u", 256), ("u", 0xffffffff), ("t", 100), ("i", 100)],
+            "events": [("a(sbt)", []), ("a(sbt)", [clock] * 2), ("a(sbt)", [clock] * 9), ("a(sbt)", [clock] * 50000),
+                       ("a(sbt)", [("x", False, 1)]), ("a(sbt)", [("cpu-clock\0"[:-1] + " ", False, 1)]),
+                       ("a(sbt)", [(evil, False, 1)]), ("a(sbt)", [("cpu-clock", True, 1000000)]),
+                       ("a(sbt)", [("cpu-clock", False, 0)]), ("a(sbt)", [("cpu-clock", False, 20001)]),
+                       ("a(sbt)", [("cpu-clock", False, (1 << 64) - 1)]), ("a(sbu)", [("cpu-clock", False, 1)]),
+                       ("as", ["cpu-clock"]), ("(sbt)", clock), ("a(sbts)", [("cpu-clock", False, 1, "")]),
+                       ("v", ("a(sbt)", [clock]))]}.items():
+        cases += [[option for option in good if option[0] != key] + [(key, value)] for value in values]
+    cases.append([("nope", ("s", "x"))] * 20000)
+    cases.append(good + [("nope", ("a{sv}", [("nope", ("a{sv}", [("nope", ("s", "x"))] * 100))] * 100))])
+    flat = settled()
+    with A.connect() as c:
+        for case in cases:
+            name, text = h.open_error(c, case)
+            h.check(name == h.INVALID_ARGS, f"{str(case)[:300]}: {name}: {text}")
+            h.check(text and "\n" not in text and "granted" not in text and len(text) < 200,
+                    f"the text repeats what was said: {text}")
+        os.close(h.call(c, "OpenSession", "a{sv}", [good])[0])
+        # What the machine cannot count is another matter.
+        works = {e[0]: e[4] for e in h.call(c, "ListEvents")[0]}
+        if not works["cpu-cycles"]:
+            name, text = h.open_error(c, [events(("cpu-cycles", False, 99))])
+            h.check(name == NO_EVENT and "cpu-clock" in text, f"cpu-cycles: {name}: {text}")
+            name, text = h.open_error(c, [events(clock, ("cpu-cycles", False, 99))])
+            h.check(name == NO_EVENT, f"cpu-cycles beside cpu-clock: {name}: {text}")
+        h.check(works["cpu-clock"], "cpu-clock does not work here")
+    flat.check()
+
+
+def test_denied():
+    """Without a rule: a refusal that names the action, and nothing is spawned."""
+    subprocess.run(["polkit-rules", "default"], check=True)
+    flat = settled()
+    with B.connect() as c:
+        for flags in (0, INTERACTIVE):
+            name, text = h.open_error(c, h.options(), flags=flags)
+            h.check(name == DENIED and "org.ringside.helper1.profile-own" in text, f"user B: {name}: {text}")
+    with A.connect() as c:
+        os.close(h.call(c, "OpenSession", "a{sv}", [h.options()])[0])
+        subprocess.run(["polkit-rules", "none"], check=True)
+        name, text = h.open_error(c, h.options())
+        h.check(name == DENIED, f"user A without its rule: {name}: {text}")
+    allow_all()
+    flat.check()
+
+
+def test_vanished():
+    """Callers that leave at any moment of their call."""
+    flat = settled()
+    dice = random.Random(1)
+    for i in range(40):
+        c = (A, B)[i % 2].connect()
+        serial = c.send(h.NAME, h.PATH, h.NAME, "OpenSession", "a{sv}", [h.options()])
+        # A session is granted within some 30 ms.
+        time.sleep(dice.choice((0, 0, 0.001, 0.003, 0.01, 0.02, 0.05)))
+        if i % 10 == 9:
+            os.close(c.wait(serial)[0])
+        c.close()
+    with A.connect() as c:
+        # Nobody waits for the answer, so nobody holds the socket.
+        c.send(h.NAME, h.PATH, h.NAME, "OpenSession", "a{sv}", [h.options()], NO_REPLY)
+        h.call(c, "ListEvents")
+    flat.check()
+    # Nothing of it is charged any more.
+    for user in (A, B):
+        with user.connect() as c, contextlib.ExitStack() as stack:
+            for _ in range(8):
+                stack.enter_context(h.open_session(c, targets=True))
+    flat.check()
+
+
+class Monitor:
+    """All that goes over the bus from now on."""
+
+    def __init__(self):
+        self.connection = Connection()
+        self.connection.call(BUS, "/org/freedesktop/DBus", "org.freedesktop.DBus.Monitoring", "BecomeMonitor", "asu",
+                             [[], 0])
+
+    def wait_for(self, member, timeout=10):
+        end = time.monotonic() + timeout
+        while True:
+            message = self.connection.receive(end - time.monotonic())
+            h.check(message, f"no {member} on the bus")
+            if message.member == member:
+                return message.body
+
+
+def test_pending():
+    """polkit has the question and does not answer."""
+    flat = settled()
+    pid = polkitd()
+    monitor = Monitor()
+    a, b = A.connect(), B.connect()
+    os.kill(pid, signal.SIGSTOP)
+    try:
+        first = a.send(h.NAME, h.PATH, h.NAME, "OpenSession", "a{sv}", [h.options()])
+        question = monitor.wait_for("CheckAuthorization")
+        h.check(question[0] == ("system-bus-name", {"name": a.name}) and question[3] == 0 and
+                question[1] == "org.ringside.helper1.profile-own", f"polkit is asked {question}")
+        with A.connect() as c:
+            name, text = h.open_error(c, h.options())
+            h.check(name == PENDING, f"a second question for one user: {name}: {text}")
+        second = b.send(h.NAME, h.PATH, h.NAME, "OpenSession", "a{sv}", [h.options()], INTERACTIVE)
+        other = monitor.wait_for("CheckAuthorization")
+        h.check(other[3] == 1 and other[4] != question[4], f"polkit is asked {other}")
+        # Others are answered meanwhile.
+        h.check(h.call(b, "ListEvents"), "a question holds up the helper")
+        h.check(len(h.role_pids("session")) == 0, "a session before the answer")
+        # The first caller goes: its question with it, and its place.
+        a.close()
+        h.check(monitor.wait_for("CancelCheckAuthorization") == [question[4]], "another question was cancelled")
+        a = A.connect()
+        first = a.send(h.NAME, h.PATH, h.NAME, "OpenSession", "a{sv}", [h.options()])
+        h.check(monitor.wait_for("CheckAuthorization")[0][1]["name"] == a.name, "the place is not free again")
+    finally:
+        os.kill(pid, signal.SIGCONT)
+    os.close(a.wait(first)[0])
+    os.close(b.wait(second)[0])
+    for c in (a, b, monitor.connection):
+        c.close()
+    flat.check()
+
+
+def test_polkit_killed():
+    """It dies with the question, is not there, and is back."""
+    flat = settled()
+    with A.connect() as c, A.connect() as d:
+        os.kill(polkitd(), signal.SIGSTOP)
+        serial = c.send(h.NAME, h.PATH, h.NAME, "OpenSession", "a{sv}", [h.options()])
+        time.sleep(0.2)
+        os.kill(polkitd(), signal.SIGKILL)
+        try:
+            os.close(c.wait(serial)[0])
+            raise h.Failure("served by a dead polkit")
+        except DBusError as e:
+            h.check(e.name == NO_POLKIT, f"polkit killed: {e}")
+        # The bus starts it again for the next question.
+        os.close(h.call(d, "OpenSession", "a{sv}", [h.options()])[0])
+        # Not installed: nobody answers.
+        shutil.move(POLKIT_SERVICE, "/run/service")
+        with Connection() as root:
+            root.call(BUS, "/org/freedesktop/DBus", BUS, "ReloadConfig")
+            os.kill(polkitd(), signal.SIGKILL)
+            h.until("polkitd has gone", lambda: not polkitd())
+            name, text = h.open_error(c, h.options())
+            h.check(name == NO_POLKIT, f"no polkit: {name}: {text}")
+            shutil.move("/run/service", POLKIT_SERVICE)
+            root.call(BUS, "/org/freedesktop/DBus", BUS, "ReloadConfig")
+        os.close(h.call(c, "OpenSession", "a{sv}", [h.options()])[0])
+    flat.check()
+
+
+def hundred(connections, each):
+    """(served, refusals by name) of each user, all calls sent before any answer is read."""
+    calls = [(c, c.send(h.NAME, h.PATH, h.NAME, "OpenSession", "a{sv}", [h.options(targets=True)]))
+             for _ in range(each) for c in connections]
+    results = {id(c): ([], []) for c in connections}
+    for c, serial in calls:
+        try:
+            results[id(c)][0].append(c.wait(serial, 60)[0])
+        except DBusError as e:
+            results[id(c)][1].append(e.name)
+    return results
+
+
+def test_hundred():
+    """A hundred calls at once, by one user and by two, on one connection and on many."""
+    flat = settled()
+    for users, n_connections in (((A,), 1), ((A, B), 1), ((A,), 50), ((A, B), 25)):
+        connections = [user.connect() for user in users for _ in range(n_connections)]
+        results = hundred(connections, 100 // len(connections))
+        served = [fd for fds, _ in results.values() for fd in fds]
+        refused = [name for _, names in results.values() for name in names]
+        h.check(len(served) + len(refused) == 100, f"{len(served)} served and {len(refused)} refused of 100")
+        h.check(set(refused) <= {PENDING, BUDGET}, f"refused with {set(refused)}")
+        h.check(len(users) <= len(served) <= 8 * len(users), f"{len(served)} served")
+        h.until("a session for each that was served", lambda: len(h.role_pids("session")) == len(served))
+        for fd in served:
+            os.close(fd)
+        for c in connections:
+            c.close()
+        flat.check()
+    with A.connect() as c:
+        h.Way("bus", A, c).works()
+
+
+def budget_error(c, **kwargs):
+    name, text = h.open_error(c, h.options(**kwargs))
+    h.check(name == BUDGET, f"{kwargs}: {name}: {text}")
+    return text
+
+
+def test_budgets():
+    flat = settled()
+    with A.connect() as a, B.connect() as b:
+        with contextlib.ExitStack() as stack:
+            for _ in range(8):
+                stack.enter_context(h.open_session(a, targets=True, hz=1))
+            text = budget_error(a, targets=True, hz=1)
+            h.check("sessions of one user" in text and "0 of 8 left" in text, text)
+            stack.enter_context(h.open_session(b, targets=True, hz=1))
+        flat.check()
+        with contextlib.ExitStack() as stack:
+            text = budget_error(a, hz=1001)
+            h.check("1000 of 1000 left" in text, text)
+            stack.enter_context(h.open_session(a, hz=600))
+            text = budget_error(a, hz=401)
+            h.check("400 of 1000 left" in text, text)
+            stack.enter_context(h.open_session(a, hz=400))
+            text = budget_error(a, hz=1)
+            h.check("0 of 1000 left" in text, text)
+            stack.enter_context(h.open_session(b, hz=1000))
+            # With targets it is another budget.
+            stack.enter_context(h.open_session(a, targets=True, hz=12000))
+            text = budget_error(a, targets=True, hz=8001)
+            h.check("8000 of 20000 left" in text, text)
+            stack.enter_context(h.open_session(a, targets=True, hz=8000))
+            text = budget_error(a, targets=True, hz=1)
+            h.check("0 of 20000 left" in text, text)
+        flat.check()
+        # All of it has come back.
+        for kwargs in ({"hz": 1000}, {"targets": True, "hz": 20000}):
+            h.open_session(a, **kwargs).close()
+            flat.check()
+
+
+def test_memory():
+    """What is charged outlives the session, as long as the ring does."""
+    flat = settled()
+    with A.connect() as a, B.connect() as b:
+        with h.open_session(a, ring=64 * MIB) as session:
+            text = budget_error(a, ring=64 * MIB)
+            h.check("memory of one user" in text and f"of {96 * MIB} left" in text, text)
+            with h.open_session(a, ring=16 * MIB), h.open_session(b, ring=64 * MIB):
+                pass
+            with A.act():
+                h.check(session.hello() == h.OK, "HELLO refused")
+            ring = mmap.mmap(session.fds[0], 4096 + 2 * 64 * MIB, mmap.MAP_SHARED, mmap.PROT_READ, offset=4096)
+            counters = os.dup(session.fds[1])
+        h.until("the session ends", lambda: not h.role_pids("session"))
+        for _ in range(5):
+            time.sleep(0.4)
+            budget_error(a, ring=64 * MIB)
+        # What is no ring of that size still fits.
+        h.open_session(a, ring=16 * MIB).close()
+        ring.close()
+        time.sleep(0.5)
+        # The counters alone hold it as well; nobody else has to care.
+        budget_error(a, ring=64 * MIB)
+        h.open_session(b, ring=64 * MIB).close()
+        os.close(counters)
+        h.until("the memory is given back", lambda: opened(a, ring=64 * MIB), timeout=12).close()
+    flat.check()
+
+
+def test_rings():
+    """One user's rings, kept mapped, are no reason to refuse others."""
+    flat = settled()
+    rings = []
+    with A.connect() as a, B.connect() as b:
+        for _ in range(16):
+            # What the tests before have freed is noticed within seconds.
+            with h.until("a place", lambda: opened(a), timeout=12) as session, A.act():
+                h.check(session.hello() == h.OK, "HELLO refused")
+                rings.append(os.dup(session.fds[0]))
+        text = budget_error(a)
+        h.check("still mapped" in text, text)
+        h.open_session(b).close()
+        for fd in rings:
+            os.close(fd)
+        h.until("the places are given back", lambda: opened(a), timeout=12).close()
+    flat.check()
+
+
+def opened(c, **kwargs):
+    """A session, or None where it is over a budget."""
+    try:
+        return h.open_session(c, **kwargs)
+    except DBusError as e:
+        h.check(e.name == BUDGET, str(e))
+
+
+def test_alive():
+    """The same front and keeper as in the beginning, and what was logged is the helper's own words."""
+    h.check((h.only("front"), h.only("keeper")) == first, "the helper was started again")
+    log = h.read(os.environ["RINGSIDE_TEST_LOG"] + "/dbus-daemon.log", "rb")
+    h.check(b"\x1b" not in log and b"<0>" not in log, "a caller writes the journal")
+    h.check(f"refused: uid {A.uid}, org.ringside.helper1.profile-own".encode() in log and
+            f"granted: uid {B.uid}, org.ringside.helper1.profile-own".encode() in log, "grants are not logged")
+
+
+# The kernel lowers its own limit where interrupts take long, and the budgets with it.
+with open("/run/rate", "w") as f:
+    f.write("100000\n")
+subprocess.run(["mount", "--bind", "/run/rate", "/proc/sys/kernel/perf_event_max_sample_rate"], check=True)
+allow_all()
+settled()
+first = (h.only("front"), h.only("keeper"))
+TESTS = [test_interface, test_options, test_denied, test_vanished, test_pending, test_polkit_killed, test_hundred,
+         test_budgets, test_memory, test_rings]
+names = sys.argv[1:]  # all without
+h.main(*[t for t in TESTS if not names or t.__name__ in names], *([] if names else [test_alive]))

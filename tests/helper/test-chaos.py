@@ -1,0 +1,194 @@
+# SPDX-License-Identifier: LGPL-2.1-or-later
+"""
+kill -9 of client, session, keeper and front in turn, under load: within two seconds nothing is left of what ended with
+it, the others go on, clients of the library hear of it, and the next session works.
+"""
+
+import ctypes
+import glob
+import os
+import select
+import signal
+import subprocess
+import sys
+import time
+
+import harness as h
+
+A, B = h.users()
+SECONDS = 2
+E_ENDED = -5009  # client/lib/ringside.h
+HELPER_BUS = 1
+
+
+def library():
+    names = glob.glob(os.environ["RINGSIDE_TEST_BUILD"] + "/client/lib/libringside.so.?")
+    h.check(len(names) == 1, f"libringside: {names}")
+    lib = ctypes.CDLL(names[0])
+    for name in ("new", "set_helper", "add_event", "set_targeted", "open", "add_target", "start", "dispatch", "get_fd"):
+        getattr(lib, "ringside_session_" + name).restype = ctypes.c_int
+    return lib
+
+
+class Client:
+    """A program that uses the library, as a user: samples until the session ends, and then says why."""
+
+    def __init__(self, user, hz, targets=()):
+        self.user = user
+        self.targets = targets
+        r, w = os.pipe()
+        before = set(h.role_pids("session"))
+        self.pid = os.fork()
+        if self.pid == 0:
+            os.close(r)
+            try:
+                self.run(w, hz)
+            except BaseException as e:
+                os.write(w, f"failed {type(e).__name__}: {e}\n".encode())
+            os._exit(0)
+        os.close(w)
+        self.pipe = r
+        h.check(self.line() == "running", "the client does not run")
+        self.session, = set(h.role_pids("session")) - before
+
+    def run(self, w, hz):
+        self.user.become()
+        lib = library()
+        session, records = ctypes.c_void_p(), 0
+        handler = ctypes.CFUNCTYPE(ctypes.c_int, ctypes.c_void_p, ctypes.c_void_p)(lambda *_: 0)
+        lib.ringside_session_new(ctypes.byref(session))
+        steps = [("set_helper", HELPER_BUS), ("add_event", b"cpu-clock", False, ctypes.c_uint64(hz)),
+                 ("set_targeted", bool(self.targets)), ("open",)]
+        steps += [("add_target", os.pidfd_open(pid), 0, 0) for pid in self.targets] + [("start",)]
+        for name, *args in steps:
+            r = getattr(lib, "ringside_session_" + name)(session, *args)
+            h.check(r >= 0, f"{name}: {r}")
+        fd = lib.ringside_session_get_fd(session)
+        told = False
+        while True:
+            select.select([fd], [], [], 0.25)
+            r = lib.ringside_session_dispatch(session, handler, None)
+            if r < 0:
+                os.write(w, f"ended {r}\n".encode())
+                return
+            records += r
+            if records > 100 and not told:
+                told = True
+                os.write(w, b"running\n")
+
+    def line(self, timeout=20):
+        h.check(select.select([self.pipe], [], [], timeout)[0], "the client says nothing")
+        return os.read(self.pipe, 200).decode().strip()
+
+    def is_alive(self):
+        return os.path.isdir(f"/proc/{self.session}") and not select.select([self.pipe], [], [], 0)[0]
+
+    def close(self):
+        os.kill(self.pid, signal.SIGKILL)
+        os.waitpid(self.pid, 0)
+        os.close(self.pipe)
+
+
+class Scene:
+    """Two users' sessions: one at 4,999 Hz on two busy processes and their children, two on whatever runs."""
+
+    def __init__(self):
+        self.load = [A.spin(), A.spin(), A.spawn(h.workload("children"), "60", start_new_session=True), B.spin()]
+        h.until("the load is its users'", lambda: all(os.stat(f"/proc/{p.pid}").st_uid in (A.uid, B.uid) for p in self.load))
+        self.fast = Client(A, 4999, [p.pid for p in self.load[:3]])
+        self.wide = Client(A, 999)
+        self.other = Client(B, 499)
+
+    def clients(self):
+        return [self.fast, self.wide, self.other]
+
+    def close(self):
+        for client in self.clients():
+            client.close()
+        # The children of the third are not ours.
+        os.killpg(self.load[2].pid, signal.SIGKILL)
+        for p in self.load:
+            p.kill()
+            p.wait()
+
+
+def after(victim, ended, survivors):
+    """Kills a process; all that the ended clients had must go, and what the survivors have must stay."""
+    dying = [c.session for c in ended]
+    if not survivors:
+        dying += [h.only("front"), h.only("keeper")]
+    objects = h.bpf_held(dying)
+    kept = h.bpf_held([c.session for c in survivors])
+    kinds = {kind for kind, _ in objects}
+    h.check(kinds == {"prog", "map", "link"}, f"a session at work holds {kinds}")
+    h.check(h.perf_events(dying) > 0, "a session at work has no events")
+    os.kill(victim, signal.SIGKILL)
+    began = time.monotonic()
+
+    def left():
+        alive = [pid for pid in dying if os.path.isdir(f"/proc/{pid}") and h.status(pid)["State"][0] != "Z"]
+        return alive or (objects - kept) & h.bpf_list()
+
+    # Rings that a client still has mapped are the client's; so it goes as well, once it has told its end.
+    for client in ended:
+        if client.pid != victim:
+            h.check(client.line(SECONDS) == f"ended {E_ENDED}", "the library does not tell of the end")
+    while left():
+        h.check(time.monotonic() - began < SECONDS, f"left after {SECONDS} s: {left()}")
+        time.sleep(0.02)
+    print(f"    all gone after {time.monotonic() - began:.2f} s", flush=True)
+    if not survivors:
+        h.check(not h.helpers(), f"left: {h.helpers()}")
+    for client in survivors:
+        h.check(client.is_alive(), "another session has ended with it")
+    h.check(kept <= h.bpf_list(), "something of another session has gone with it")
+
+
+def round_of(name, pick):
+    def test():
+        before = h.bpf_list()
+        scene = Scene()
+        try:
+            after(*pick(scene))
+        finally:
+            scene.close()
+        with A.connect() as c:
+            h.Way("bus", A, c).works()
+        stop()
+        h.until("nothing is left", lambda: not leftovers(before))
+
+    test.__name__ = f"test_kill_{name}"
+    return test
+
+
+def leftovers(before):
+    flat = h.Flat.__new__(h.Flat)
+    flat.bpf = before
+    return flat.left()
+
+
+def stop():
+    for pid in h.role_pids("front"):
+        os.kill(pid, signal.SIGKILL)
+    h.until("the helper has ended", lambda: not h.helpers())
+
+
+def test_bus_gone():
+    """Without the bus nobody can be asked: front and keeper end, and the sessions with them. Last, as it stays gone."""
+    scene = Scene()
+    ours = os.stat("/proc/self/ns/mnt").st_ino
+    daemon, = [int(p[6:]) for p in glob.glob("/proc/[0-9]*") if h.read(p + "/comm") == "dbus-daemon\n" and
+               os.stat(p + "/ns/mnt").st_ino == ours]
+    after(daemon, scene.clients(), [])
+    scene.close()
+
+
+with open("/run/test.rules", "w") as f:
+    f.write("polkit.addRule(function (action, subject) { return polkit.Result.YES; });\n")
+subprocess.run(["polkit-rules", "/run/test.rules"], check=True)
+h.main(round_of("client", lambda s: (s.fast.pid, [s.fast], [s.wide, s.other])),
+       round_of("session", lambda s: (s.fast.session, [s.fast], [s.wide, s.other])),
+       round_of("wide_session", lambda s: (s.wide.session, [s.wide], [s.fast, s.other])),
+       round_of("keeper", lambda s: (h.only("keeper"), s.clients(), [])),
+       round_of("front", lambda s: (h.only("front"), s.clients(), [])),
+       test_bus_gone)
