@@ -19,6 +19,7 @@
 /* Resolved stacks that are remembered; then all are forgotten, and found again in the store's own tables. */
 #define RESOLVED_MAX (1U << 20)
 #define MAPPED_MAX (1U << 20)
+#define FRAMES_KNOWN_MAX (1U << 20)
 /* A stack as in a record, and its leaf. */
 #define FRAMES_MAX (255 + 1)
 
@@ -27,6 +28,7 @@ struct Writer {
         Processes processes;
         RawStacks raw_stacks;
         Table resolved; /* version of the process and walk end, raw stack, leaf (0: without) -> outcome_pack() */
+        Table frames;   /* of files, with a name: version of the process, address, interrupted -> id << 1 | start */
         Table mapped;   /* process, start, end and file: what is in the store already */
         int64_t kernel_file_id;
         int64_t truncated_frame_id;
@@ -35,11 +37,12 @@ struct Writer {
 
 /* One frame on its way into the store. */
 typedef struct Frame {
-        int64_t file_id; /* 0: not resolved yet */
         uint64_t address;
-        Resolved resolved;
+        int64_t id;        /* 0: not in the store yet */
+        Resolved resolved; /* then */
         bool kernel;
         bool interrupted;
+        bool start; /* nobody called it */
 } Frame;
 
 /* Innermost first. */
@@ -83,6 +86,7 @@ Writer *writer_free(Writer *writer) {
         processes_done(&writer->processes);
         raw_stacks_done(&writer->raw_stacks);
         table_done(&writer->resolved);
+        table_done(&writer->frames);
         table_done(&writer->mapped);
         free(writer);
         return NULL;
@@ -189,33 +193,46 @@ static int chain_settle(Writer *writer, Process *process, Chain *chain) {
         return r;
 }
 
-static int chain_resolve(Chain *chain, AddressSpace *space) {
+static TableKey frame_key(const Process *process, const Frame *f) {
+        return (TableKey){ process->version, f->address, f->interrupted };
+}
+
+static int frame_resolve(Writer *writer, Process *process, Frame *f) {
+        uint64_t known;
         int r;
 
-        for (size_t i = chain->n_kernel; i < chain->n; i++) {
-                Frame *f = &chain->frames[i];
-
-                if (f->kernel)
-                        continue;
-                r = address_space_resolve(space, f->address, /* return_address= */ !f->interrupted, &f->resolved);
-                if (r < 0)
-                        return r;
+        if (f->kernel)
+                return 0;
+        known = table_get(&writer->frames, frame_key(process, f));
+        if (known != 0) {
+                f->id = (int64_t) (known >> 1);
+                f->start = known & 1;
+                return 0;
         }
+        r = address_space_resolve(process->space, f->address, /* return_address= */ !f->interrupted, &f->resolved);
+        if (r < 0)
+                return r;
+        f->start = start_function_is(process->space, f->address, &f->resolved, f->interrupted);
         return 0;
+}
+
+static int chain_resolve(Writer *writer, Process *process, Chain *chain) {
+        int r = 0;
+
+        for (size_t i = chain->n_kernel; i < chain->n && r >= 0; i++)
+                r = frame_resolve(writer, process, &chain->frames[i]);
+        return r;
 }
 
 /*
  * Ends the chain at the function that nobody called; what the walk found beyond it was no frame. Start
  * functions that follow each other (main's caller and its callers) all belong to it.
  */
-static bool chain_cut(Chain *chain, AddressSpace *space) {
+static bool chain_cut(Chain *chain) {
         for (size_t i = chain->n_kernel; i < chain->n; i++) {
-                Frame *f = &chain->frames[i];
-
-                if (f->kernel || !start_function_is(space, f->address, &f->resolved, f->interrupted))
+                if (!chain->frames[i].start)
                         continue;
-                while (i + 1 < chain->n && !chain->frames[i + 1].kernel &&
-                       start_function_is(space, chain->frames[i + 1].address, &chain->frames[i + 1].resolved, false))
+                while (i + 1 < chain->n && chain->frames[i + 1].start)
                         i++;
                 chain->n = i + 1;
                 return true;
@@ -223,7 +240,7 @@ static bool chain_cut(Chain *chain, AddressSpace *space) {
         return false;
 }
 
-static int kernel_frame(Writer *writer, const Frame *f, int64_t *ret) {
+static int store_kernel_frame(Writer *writer, Frame *f) {
         int r;
 
         if (writer->kernel_file_id == 0) {
@@ -232,24 +249,39 @@ static int kernel_frame(Writer *writer, const Frame *f, int64_t *ret) {
                         return r;
         }
         if (f->address == RINGSIDE_FRAME_KERNEL)
-                return store_add_frame(writer->store, writer->kernel_file_id, 0, "[kernel]", 0, true, ret);
+                return store_add_frame(writer->store, writer->kernel_file_id, 0, "[kernel]", 0, true, &f->id);
         /* Module and offset, as they came. */
-        return store_add_frame(writer->store, writer->kernel_file_id, f->address << 1 >> 1, NULL, 0, true, ret);
+        return store_add_frame(writer->store, writer->kernel_file_id, f->address << 1 >> 1, NULL, 0, true, &f->id);
 }
 
-static int user_frame(Writer *writer, const Frame *f, int64_t *ret) {
+static int store_user_frame(Writer *writer, Process *process, Frame *f) {
+        const Resolved *resolved = &f->resolved;
         int64_t file_id;
         int r;
 
-        r = get_file_id(writer, f->resolved.file, &file_id);
+        r = get_file_id(writer, resolved->file, &file_id);
         if (r < 0)
                 return r;
-        return store_add_frame(writer->store, file_id, f->resolved.address, f->resolved.name, f->resolved.name_offset,
-                               false, ret);
+        r = store_add_frame(writer->store, file_id, resolved->address, resolved->name, resolved->name_offset, false,
+                            &f->id);
+        if (r < 0)
+                return r;
+        /* A name that comes from elsewhere, or is still to come, is asked for again. */
+        if (!resolved->name || resolved->file->path[0] != '/')
+                return 0;
+        if (writer->frames.n >= FRAMES_KNOWN_MAX)
+                table_clear(&writer->frames);
+        return table_put(&writer->frames, frame_key(process, f), (uint64_t) f->id << 1 | f->start);
 }
 
-static int chain_store(Writer *writer, const Chain *chain, int64_t *ret) {
-        int64_t stack_id = 0, frame_id;
+static int frame_store(Writer *writer, Process *process, Frame *f) {
+        if (f->id > 0)
+                return 0;
+        return f->kernel ? store_kernel_frame(writer, f) : store_user_frame(writer, process, f);
+}
+
+static int chain_store(Writer *writer, Process *process, Chain *chain, int64_t *ret) {
+        int64_t stack_id = 0;
         int r;
 
         if (chain->truncated) {
@@ -263,12 +295,10 @@ static int chain_store(Writer *writer, const Chain *chain, int64_t *ret) {
                         return r;
         }
         for (size_t i = chain->n; i-- > 0;) {
-                const Frame *f = &chain->frames[i];
-
-                r = f->kernel ? kernel_frame(writer, f, &frame_id) : user_frame(writer, f, &frame_id);
+                r = frame_store(writer, process, &chain->frames[i]);
                 if (r < 0)
                         return r;
-                r = store_add_stack(writer->store, stack_id, frame_id, &stack_id);
+                r = store_add_stack(writer->store, stack_id, chain->frames[i].id, &stack_id);
                 if (r < 0)
                         return r;
         }
@@ -309,11 +339,11 @@ static int resolve_chain(Writer *writer, Process *process, const RingsideRecord 
         r = write_mappings(writer, process, (int64_t) (record->time - writer->processes.start));
         if (r < 0)
                 return r;
-        r = chain_resolve(&chain, process->space);
+        r = chain_resolve(writer, process, &chain);
         if (r < 0)
                 return r;
-        chain.truncated = missing || (!walk_is_whole(record->sample.walk_end) && !chain_cut(&chain, process->space));
-        r = chain_store(writer, &chain, &stack_id);
+        chain.truncated = missing || (!walk_is_whole(record->sample.walk_end) && !chain_cut(&chain));
+        r = chain_store(writer, process, &chain, &stack_id);
         if (r < 0)
                 return r;
 
@@ -330,29 +360,22 @@ static int resolve_chain(Writer *writer, Process *process, const RingsideRecord 
 static int resolve_leaf(Writer *writer, Process *process, const RingsideRecord *record, TableKey key, uint64_t *ret) {
         Frame leaf = frame_make(record->sample.leaf, /* interrupted= */ true);
         uint64_t callers;
-        int64_t frame_id, stack_id;
+        int64_t stack_id;
         int r;
 
         key.c = 0;
         callers = table_get(&writer->resolved, key);
-        if (callers == 0)
+        if (callers == 0 || (!leaf.kernel && !address_space_contains(process->space, leaf.address)))
                 return 0;
-        if (leaf.kernel)
-                r = kernel_frame(writer, &leaf, &frame_id);
-        else {
-                if (!address_space_contains(process->space, leaf.address))
-                        return 0;
-                r = address_space_resolve(process->space, leaf.address, /* return_address= */ false, &leaf.resolved);
-                if (r < 0)
-                        return r;
-                /* Then it may be where the stack begins. */
-                if (start_function_is(process->space, leaf.address, &leaf.resolved, /* interrupted= */ true))
-                        return 0;
-                r = user_frame(writer, &leaf, &frame_id);
-        }
+        r = frame_resolve(writer, process, &leaf);
         if (r < 0)
                 return r;
-        r = store_add_stack(writer->store, outcome_stack(callers), frame_id, &stack_id);
+        if (leaf.start) /* then it may be where the stack begins */
+                return 0;
+        r = frame_store(writer, process, &leaf);
+        if (r < 0)
+                return r;
+        r = store_add_stack(writer->store, outcome_stack(callers), leaf.id, &stack_id);
         if (r < 0)
                 return r;
         *ret = outcome_pack(stack_id, outcome_truncated(callers));
