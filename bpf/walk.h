@@ -11,7 +11,6 @@
  * so that the iterations prune each other.
  */
 
-#include "kernel-version.h"
 #include "kernel.h"
 
 /* vm.mmap_min_addr's least sensible value: no code lies below. */
@@ -68,8 +67,8 @@ static __always_inline void walk_begin(struct scratch *s, __u64 fp) {
                 s->walk.end = RS_WALK_BAD_FP;
 }
 
-/* Filled in by libbpf, which knows where distributions hide the patch level. */
-extern int LINUX_KERNEL_VERSION __kconfig;
+/* Set before the programs are loaded: kernel_reads_user_memory_safely(). */
+const volatile bool reads_user_memory = false;
 
 #define STEP_ENDED 0
 #define STEP_GOES_ON 1
@@ -113,7 +112,7 @@ __noinline int walk_step(void) {
 __noinline int walk_frame_pointers(void) {
         struct scratch *s;
 
-        if (kernel_reads_user_memory_safely(LINUX_KERNEL_VERSION))
+        if (reads_user_memory)
                 for (int i = 0; i <= RS_FRAMES_MAX; i++)
                         if (walk_step() == STEP_ENDED)
                                 return 0;

@@ -11,7 +11,9 @@
 #include <sys/random.h>
 #include <sys/syscall.h>
 
+#include "../bpf/kernel-version.h"
 #include "event-type.h"
+#include "kernel-version.h"
 #include "map-list.h"
 #include "sampler.skel.h"
 #include "util.h"
@@ -97,6 +99,7 @@ static int sampler_load(Sampler *sampler, uint32_t id, const struct rs_grant *gr
         sampler->skeleton->rodata->max_frames = grant->max_frames;
         sampler->skeleton->rodata->targeted = grant->grants & RS_GRANT_TARGETS;
         sampler->skeleton->rodata->wakeup_mark = grant->ring_size / 4;
+        sampler->skeleton->rodata->reads_user_memory = kernel_reads_user_memory_safely(kernel_version_get());
         for (size_t i = 0; i < grant->nr_events; i++)
                 sampler->skeleton->rodata->weighted[i] = event_type_by_id(grant->events[i].id)->weighted;
         if (!(grant->grants & RS_GRANT_TARGETS)) {

@@ -181,7 +181,8 @@ static int session_ask(RingsideSession *session, uint32_t type, struct rs_messag
         request->len = size;
         request->cookie = ++session->cookie;
         r = packet_send(session->fd, request, size, &fd, fd >= 0, 0);
-        if (r < 0 && r != -EPIPE)
+        /* Closed already: why, it may have said before. */
+        if (r < 0 && r != -EPIPE && r != -ECONNRESET)
                 return error_set(&session->error, r, NULL, "the helper's socket: %s", strerror(-r));
         for (;;) {
                 struct pollfd p = {.fd = session->fd, .events = POLLIN};

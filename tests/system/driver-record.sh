@@ -20,6 +20,9 @@ check_profile() { # check_profile WHO STATUS OUTPUT
         for name in takes_seventy takes_twenty takes_ten; do
                 grep -q "\<$name\>" <<<"$3" || { fail "$1: no $name in the report"; echo "$3"; return; }
         done
+        # Whole stacks: nearly all of them pass through main.
+        awk '$6 == "main" { total = $3 } END { exit total < 90 }' <<<"$3" ||
+                { fail "$1: main has not called nearly everything"; echo "$3"; }
 }
 
 out=$(./as-session alice sh -c "$main_job")
