@@ -23,6 +23,8 @@
 #include "util.h"
 
 #define KEEPER_FILES (2 * RS_TASK_EVENTS_MAX + 256)
+/* What a wait for a thread in an exec costs a session of its events. */
+#define EVENTS_A_WAIT 64
 
 typedef struct Child {
         pid_t pid; /* 0: free */
@@ -162,8 +164,8 @@ static int keeper_answer_session(Child *child) {
                 fd = perf_event_open_one(&child->grant.events[request.event], &request);
                 if (fd < 0)
                         answer.error = -fd;
-                else
-                        child->n_events++;
+                /* Everybody has waited for it, so that a session cannot have many of these. */
+                child->n_events += fd >= 0 ? 1 : fd == -EAGAIN ? EVENTS_A_WAIT : 0;
         }
         return packet_send(child->fd, &answer, sizeof(answer), &fd, fd >= 0, MSG_DONTWAIT);
 }

@@ -28,7 +28,10 @@ struct perf_event_count {
         uint64_t count, enabled, running;
 };
 
-/* Disabled until told otherwise. Returns an fd or -errno. */
+/*
+ * Disabled until told otherwise. Returns an fd, -EAGAIN: the thread has been in an exec for longer than we
+ * wait, or another -errno. Uses SIGALRM.
+ */
 int perf_event_open_one(const struct rs_event *event, const struct perf_event_request *request);
 /* Whether this machine can count it: opens one on the caller itself. Returns 0 or -errno. */
 int perf_event_probe(uint32_t event_id);
