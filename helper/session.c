@@ -81,7 +81,8 @@ static enum rs_error session_identify(Session *session, const Packet *packet, in
                 if (tasks[i].tid != (uint32_t) packet->credentials.pid || tasks[i].tgid != tasks[i].tid)
                         continue;
                 if (!(session->grant.grants & RS_GRANT_DIRECT)) {
-                        if (identity.uid != session->grant.uid)
+                        /* The credentials are of when it spoke: since then it may have become a setgid program. */
+                        if (identity.uid != session->grant.uid || identity.gid != packet->credentials.gid)
                                 return RS_ERROR_IDENTITY;
                         /* Over the bus a client has no rights but those of its user. */
                         identity.caps = 0;

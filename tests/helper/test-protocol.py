@@ -214,6 +214,9 @@ def test_identity(way):
         # And to root, who is nobody special.
         with at(way, NEW) as session:
             h.check(session.hello() == h.E_IDENTITY and session.ended() is None, "root said HELLO")
+        # One that has another group by the time its HELLO is read, as after it ran a setgid program.
+        with at(way, NEW) as session:
+            h.check(h.fork(hello_and_change, session) == h.E_IDENTITY, "HELLO by one group, and served as another")
     # A child: it may be the client, as itself and not as its parent.
     with at(way, NEW) as session:
         h.check(h.fork(hello, session, A, own) == [h.E_IDENTITY, None], "a child said HELLO for its parent")
@@ -231,6 +234,16 @@ def test_identity(way):
         with at(way, NEW) as session, way.act():
             h.check(session.hello(version) == h.E_VERSION and session.ended() is None, f"version {version}")
     os.close(own)
+
+
+def hello_and_change(session):
+    os.setgroups([])
+    os.setresgid(A.gid, A.gid, B.gid)
+    os.setresuid(A.uid, A.uid, A.uid)
+    session.send(message(h.HELLO, HELLO_BODY), [os.pidfd_open(os.getpid())])
+    # In time: the session is still being loaded.
+    os.setresgid(-1, B.gid, B.gid)
+    return h.HEAD.unpack_from(session.receive()[0])[3]
 
 
 @Group
