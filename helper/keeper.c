@@ -7,7 +7,6 @@
 #include <signal.h>
 #include <string.h>
 #include <sys/random.h>
-#include <sys/resource.h>
 #include <sys/signalfd.h>
 #include <sys/socket.h>
 #include <sys/syscall.h>
@@ -22,7 +21,6 @@
 #include "sandbox.h"
 #include "util.h"
 
-#define KEEPER_FILES (2 * RS_TASK_EVENTS_MAX + 256)
 /* What a wait for a thread in an exec costs a session of its events. */
 #define EVENTS_A_WAIT 64
 
@@ -221,21 +219,10 @@ static int keeper_loop(Keeper *keeper) {
         return EXIT_SUCCESS;
 }
 
-/* Each event of a session is two descriptors. The unit does this itself, and then does not let us. */
-static void raise_file_limit(void) {
-        struct rlimit limit;
-
-        if (getrlimit(RLIMIT_NOFILE, &limit) < 0 || limit.rlim_cur >= KEEPER_FILES)
-                return;
-        limit.rlim_cur = MIN(limit.rlim_max, (rlim_t) KEEPER_FILES);
-        (void) setrlimit(RLIMIT_NOFILE, &limit);
-}
-
 /* The children's sockets close with us, and so they end. */
 static int keeper_init(Keeper *keeper, int front_fd, int exe_fd) {
         sigset_t mask;
 
-        raise_file_limit();
         *keeper = (Keeper){.front_fd = front_fd, .exe_fd = exe_fd, .map_list_fd = -1};
         sigemptyset(&mask);
         sigaddset(&mask, SIGCHLD);

@@ -10,6 +10,7 @@
 
 #include <fcntl.h>
 #include <string.h>
+#include <sys/resource.h>
 #include <sys/socket.h>
 
 #include "config.h"
@@ -20,6 +21,20 @@
 #include "privileges.h"
 #include "session.h"
 #include "util.h"
+
+/*
+ * Each event of a session is two descriptors; and the front holds those that came with calls it has not answered,
+ * sixteen with each. The unit does this itself, and then does not let us.
+ */
+static void raise_file_limit(void) {
+        const rlim_t wanted = 2 * RS_TASK_EVENTS_MAX + 256;
+        struct rlimit limit;
+
+        if (getrlimit(RLIMIT_NOFILE, &limit) < 0 || limit.rlim_cur >= wanted)
+                return;
+        limit.rlim_cur = MIN(limit.rlim_max, wanted);
+        (void) setrlimit(RLIMIT_NOFILE, &limit);
+}
 
 /* Returns 0, or what a client is to hear. */
 static enum rs_error become_keeper(bool direct) {
@@ -84,6 +99,7 @@ int main(int argc, char *argv[]) {
                 log_line(LOG_ERR, "started by the bus, or by ringside; see ringside-helper(8)");
                 return 2;
         }
+        raise_file_limit();
         /* Sessions are this very binary, even where a newer one has replaced it on disk. */
         exe_fd = open("/proc/self/exe", O_PATH | O_CLOEXEC);
         if (exe_fd < 0) {

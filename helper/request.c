@@ -174,6 +174,19 @@ static int on_vanished(_unused_ sd_bus_message *m, void *userdata, _unused_ sd_b
 
 /* ---- the caller ---- */
 
+static const char another_pending[] = "Another request of yours is not answered yet; ask again after it.";
+
+/* Before the bus has told whose it is, so that one connection cannot take every place. */
+static bool request_has_sender(const Front *front, const char *sender) {
+        for (size_t i = 0; i < FRONT_REQUESTS_MAX; i++) {
+                const Request *other = front->requests[i];
+
+                if (other && sender && strcmp(sd_bus_message_get_sender(other->message), sender) == 0)
+                        return true;
+        }
+        return false;
+}
+
 /* Somebody who is not asked twice at once. */
 static bool request_is_only_one(const Request *request) {
         for (size_t i = 0; i < FRONT_REQUESTS_MAX; i++) {
@@ -195,7 +208,7 @@ static int on_uid(sd_bus_message *reply, void *userdata, _unused_ sd_bus_error *
                 return 1;
         }
         if (!request_is_only_one(request)) {
-                request_refuse(request, FRONT_ERROR_PENDING, "Another request of yours is not answered yet; ask again after it.");
+                request_refuse(request, FRONT_ERROR_PENDING, another_pending);
                 return 1;
         }
         if (budget_charge(&request->front->budget, request->id, &request->grant, text, sizeof(text)) < 0) {
@@ -244,6 +257,8 @@ int request_start(Front *front, sd_bus_message *m, sd_bus_error *error) {
                         return sd_bus_error_setf(error, FRONT_ERROR_NO_EVENT, "%s: %s",
                                                  event_type_by_id(grant.events[e].id)->name, problem);
         }
+        if (request_has_sender(front, sd_bus_message_get_sender(m)))
+                return sd_bus_error_setf(error, FRONT_ERROR_PENDING, "%s", another_pending);
         while (i < FRONT_REQUESTS_MAX && front->requests[i])
                 i++;
         if (i == FRONT_REQUESTS_MAX)
