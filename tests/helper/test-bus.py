@@ -12,6 +12,7 @@ import shutil
 import signal
 import subprocess
 import sys
+import threading
 import time
 import xml.etree.ElementTree as ElementTree
 
@@ -285,6 +286,27 @@ def test_hundred():
         h.Way("bus", A, c).works()
 
 
+def test_flood():
+    """Somebody who asks and asks over one connection is not in anybody's way."""
+    stop = threading.Event()
+
+    def ask(connection):
+        while not stop.is_set():
+            connection.send(h.NAME, h.PATH, h.NAME, "OpenSession", "a{sv}", [h.options()], flags=NO_REPLY)
+
+    with A.connect() as a, B.connect() as b:
+        thread = threading.Thread(target=ask, args=[b])
+        thread.start()
+        try:
+            time.sleep(0.3)
+            for _ in range(6):
+                h.open_session(a).close()
+                h.until("the session has ended", lambda: len(h.role_pids("session")) < 4)
+        finally:
+            stop.set()
+            thread.join()
+
+
 def budget_error(c, **kwargs):
     name, text = h.open_error(c, h.options(**kwargs))
     h.check(name == BUDGET, f"{kwargs}: {name}: {text}")
@@ -398,6 +420,6 @@ allow_all()
 settled()
 first = (h.only("front"), h.only("keeper"))
 TESTS = [test_interface, test_options, test_denied, test_vanished, test_pending, test_polkit_killed, test_hundred,
-         test_budgets, test_memory, test_rings]
+         test_flood, test_budgets, test_memory, test_rings]
 names = sys.argv[1:]  # all without
 h.main(*[t for t in TESTS if not names or t.__name__ in names], *([] if names else [test_alive]))
