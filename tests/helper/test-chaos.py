@@ -45,7 +45,8 @@ class Client:
                 self.run(w, hz)
             except BaseException as e:
                 os.write(w, f"failed {type(e).__name__}: {e}\n".encode())
-            os._exit(0)
+            finally:
+                os._exit(0)
         os.close(w)
         self.pipe = r
         h.check(self.line() == "running", "the client does not run")
@@ -94,7 +95,8 @@ class Scene:
 
     def __init__(self):
         self.load = [A.spin(), A.spin(), A.spawn(h.workload("children"), "60", start_new_session=True), B.spin()]
-        h.until("the load is its users'", lambda: all(os.stat(f"/proc/{p.pid}").st_uid in (A.uid, B.uid) for p in self.load))
+        h.until("the load is its users'",
+                lambda: all(os.stat(f"/proc/{p.pid}").st_uid in (A.uid, B.uid) for p in self.load))
         self.fast = Client(A, 4999, [p.pid for p in self.load[:3]])
         self.wide = Client(A, 999)
         self.other = Client(B, 499)
@@ -176,11 +178,10 @@ def stop():
 def test_bus_gone():
     """Without the bus nobody can be asked: front and keeper end, and the sessions with them. Last, as it stays gone."""
     scene = Scene()
-    ours = os.stat("/proc/self/ns/mnt").st_ino
-    daemon, = [int(p[6:]) for p in glob.glob("/proc/[0-9]*") if h.read(p + "/comm") == "dbus-daemon\n" and
-               os.stat(p + "/ns/mnt").st_ino == ours]
-    after(daemon, scene.clients(), [])
-    scene.close()
+    try:
+        after(h.named("dbus-daemon"), scene.clients(), [])
+    finally:
+        scene.close()
 
 
 with open("/run/test.rules", "w") as f:

@@ -153,9 +153,9 @@ def plain_attacks(pid):
 def plain(pid):
     """plain_attacks() by a process of the helper's own user with the keeper's capabilities."""
     command = ["setpriv", "--reuid", str(RINGSIDE.pw_uid), "--regid", str(RINGSIDE.pw_gid), "--clear-groups",
-               "--inh-caps=-all,+bpf,+perfmon", "--ambient-caps=-all,+bpf,+perfmon", "/usr/bin/python3", __file__, "--plain",
-               str(pid)]
-    out = subprocess.run(command, stdout=subprocess.PIPE, check=True, env=dict(os.environ, PYTHONDONTWRITEBYTECODE="1"))
+               "--inh-caps=-all,+bpf,+perfmon", "--ambient-caps=-all,+bpf,+perfmon", "/usr/bin/python3", __file__,
+               "--plain", str(pid)]
+    out = subprocess.run(command, stdout=subprocess.PIPE, check=True)
     return json.loads(out.stdout)
 
 

@@ -110,7 +110,8 @@ def check_unreachable(pid, role):
         for name in ("mem", "environ", "maps", "fd/0", "root", "exe", "auxv", "syscall", "stack"):
             path = f"/proc/{pid}/{name}"
             with contextlib.suppress(OSError):
-                opened.append(name if os.path.islink(path) and os.readlink(path) else os.open(path, os.O_RDONLY) and name)
+                os.readlink(path) if os.path.islink(path) else os.open(path, os.O_RDONLY)
+                opened.append(name)
         return opened
 
     opened = h.fork(attempt)
@@ -126,7 +127,8 @@ def loading_is_seen(connection):
             pids = h.role_pids("session")
             # One filter, and only two capabilities left of what the exec gave.
             if pids and h.status(pids[0])["CapAmb"] == "0" * 16:
-                loading = h.status(pids[0]).get("Seccomp_filters", "1") == "1" and h.status(pids[0])["CapEff"] != "0" * 16
+                s = h.status(pids[0])
+                loading = s.get("Seccomp_filters", "1") == "1" and s["CapEff"] != "0" * 16
                 try:
                     if loading:
                         check_process(pids[0], "session loading")
