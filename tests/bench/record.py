@@ -15,6 +15,7 @@ import os
 import pwd
 import re
 import shutil
+import signal
 import sqlite3
 import statistics
 import subprocess
@@ -345,6 +346,7 @@ def main():
     args = parse(sys.argv[1:])
     if not shutil.which("perf"):
         skip("perf is not installed")
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))  # so that the control groups go
     groups = Groups()
     directory = tempfile.mkdtemp(prefix="ringside-bench-", dir="/var/tmp")
     os.chown(directory, USER.pw_uid, USER.pw_gid)
