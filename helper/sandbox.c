@@ -40,6 +40,8 @@ static const int keeper_denied[] = {
         SCMP_SYS(kill), SCMP_SYS(tkill), SCMP_SYS(tgkill), SCMP_SYS(rt_sigqueueinfo), SCMP_SYS(rt_tgsigqueueinfo),
         SCMP_SYS(pidfd_send_signal), SCMP_SYS(pidfd_getfd), SCMP_SYS(kcmp), SCMP_SYS(socket), SCMP_SYS(connect),
         SCMP_SYS(bind), SCMP_SYS(listen), SCMP_SYS(accept), SCMP_SYS(accept4), SCMP_SYS(mount), SCMP_SYS(umount2),
+        SCMP_SYS(fsopen), SCMP_SYS(fspick), SCMP_SYS(fsconfig), SCMP_SYS(fsmount), SCMP_SYS(move_mount),
+        SCMP_SYS(open_tree), SCMP_SYS(mount_setattr),
         SCMP_SYS(pivot_root), SCMP_SYS(chroot), SCMP_SYS(setns), SCMP_SYS(unshare), SCMP_SYS(open_by_handle_at),
         SCMP_SYS(init_module), SCMP_SYS(finit_module), SCMP_SYS(delete_module), SCMP_SYS(kexec_load),
         SCMP_SYS(kexec_file_load), SCMP_SYS(reboot), SCMP_SYS(swapon), SCMP_SYS(swapoff), SCMP_SYS(sethostname),
