@@ -13,6 +13,9 @@
 #define PATH "/org/ringside/Helper1"
 /* More than any helper lists; the bus bounds the message, this bounds the array. */
 #define EVENTS_MAX 256
+/* How often, and for how long each time, a budget is waited for that may only just have become free. */
+#define BUDGET_TRIES 3
+#define BUDGET_WAIT_USEC (200 * 1000)
 
 /* Names of org.ringside.Helper1.Error and of the bus itself, and what they mean to a caller. */
 static const struct {
@@ -103,23 +106,40 @@ static int append_options(sd_bus_message *m, const struct rs_grant *grant) {
         return 0;
 }
 
+static int call_open(sd_bus *bus, const HelperRequest *request, sd_bus_error *e, sd_bus_message **ret_reply) {
+        _cleanup_(sd_bus_message_unrefp) sd_bus_message *m = NULL;
+        int r;
+
+        r = sd_bus_message_new_method_call(bus, &m, NAME, PATH, NAME, "OpenSession");
+        if (r < 0)
+                return r;
+        r = sd_bus_message_set_allow_interactive_authorization(m, request->interactive);
+        if (r < 0)
+                return r;
+        r = append_options(m, &request->grant);
+        if (r < 0)
+                return r;
+        /* However long it takes to type a password. */
+        return sd_bus_call(bus, m, UINT64_MAX, e, ret_reply);
+}
+
 int helper_open_bus(const HelperRequest *request, int *ret_fd, RingsideError *error) {
         _cleanup_(sd_bus_flush_close_unrefp) sd_bus *bus = NULL;
-        _cleanup_(sd_bus_message_unrefp) sd_bus_message *m = NULL, *reply = NULL;
+        _cleanup_(sd_bus_message_unrefp) sd_bus_message *reply = NULL;
         _cleanup_(sd_bus_error_free) sd_bus_error e = SD_BUS_ERROR_NULL;
         int fd, r;
 
         r = open_bus(&bus, error);
         if (r < 0)
                 return r;
-        r = sd_bus_message_new_method_call(bus, &m, NAME, PATH, NAME, "OpenSession");
-        if (r >= 0)
-                r = sd_bus_message_set_allow_interactive_authorization(m, request->interactive);
-        if (r >= 0)
-                r = append_options(m, &request->grant);
-        /* However long it takes to type a password. */
-        if (r >= 0)
-                r = sd_bus_call(bus, m, UINT64_MAX, &e, &reply);
+        for (unsigned i = 0;; i++) {
+                r = call_open(bus, request, &e, &reply);
+                if (r >= 0 || !sd_bus_error_has_name(&e, NAME ".Error.Budget") || i == BUDGET_TRIES)
+                        break;
+                /* The kernel takes its time to free the ring of a session that has just ended. */
+                sd_bus_error_free(&e);
+                (void) usleep(BUDGET_WAIT_USEC);
+        }
         if (r < 0)
                 return bus_error(error, &e, r);
         r = sd_bus_message_read(reply, "h", &fd);
