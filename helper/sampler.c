@@ -4,10 +4,12 @@
 
 #include <bpf/bpf.h>
 #include <bpf/libbpf.h>
+#include <fcntl.h>
 #include <linux/perf_event.h>
 #include <poll.h>
 #include <string.h>
 #include <sys/ioctl.h>
+#include <sys/mman.h>
 #include <sys/random.h>
 #include <sys/syscall.h>
 
@@ -137,7 +139,7 @@ static inline void sampler_freep(Sampler **sampler) {
 int sampler_new(Sampler **ret, uint32_t id, const struct rs_grant *grant, unsigned n_cpus, enum rs_error *ret_error) {
         _cleanup_(sampler_freep) Sampler *sampler = calloc(1, sizeof(*sampler));
         struct rs_task_info *self = NULL;
-        _cleanup_close_ int pidfd = -1;
+        _cleanup_close_ int pidfd = -1, null = -1;
         size_t n;
         int r;
 
@@ -163,6 +165,11 @@ int sampler_new(Sampler **ret, uint32_t id, const struct rs_grant *grant, unsign
         if (r < 0)
                 return r;
         sampler->skeleton->bss->helper_pid_ns = self[0].identity.pid_ns;
+        null = open("/dev/null", O_RDONLY | O_CLOEXEC);
+        if (null < 0 || dup3(null, bpf_map__fd(sampler->skeleton->maps.bss), O_CLOEXEC) < 0) {
+                free(self);
+                return -errno;
+        }
         r = self[0].ring_safe ? 0 : -EOPNOTSUPP;
         free(self);
         if (r < 0) {
@@ -197,8 +204,15 @@ int sampler_get_counters_fd(Sampler *sampler) {
         return sampler->counters_fd;
 }
 
-void sampler_set_identity(Sampler *sampler, const struct rs_identity *identity) {
+/*
+ * The sandbox lets nobody make the memory writable again, and sampler_new() has closed the map: a session that
+ * is taken over goes on seeing what its client may see, and nothing else.
+ */
+int sampler_set_identity(Sampler *sampler, const struct rs_identity *identity) {
+        size_t page = sysconf(_SC_PAGESIZE), size = bpf_map__value_size(sampler->skeleton->maps.bss);
+
         sampler->skeleton->bss->identity = *identity;
+        return mprotect(sampler->skeleton->bss, (size + page - 1) / page * page, PROT_READ) < 0 ? -errno : 0;
 }
 
 /* The iterator knows the process by number while it runs; alive afterwards means it was the right one. */

@@ -26,8 +26,8 @@ Sampler *sampler_free(Sampler *sampler);
 int sampler_get_ring_fd(Sampler *sampler);
 int sampler_get_counters_fd(Sampler *sampler);
 
-/* Whom the access rule is evaluated for. Before anything is attached. */
-void sampler_set_identity(Sampler *sampler, const struct rs_identity *identity);
+/* Whom the access rule is evaluated for: once, before anything is attached. Returns 0 or -errno. */
+int sampler_set_identity(Sampler *sampler, const struct rs_identity *identity);
 /*
  * All threads of the process behind a pidfd, which must have been alive all the while. ret_tasks is
  * an array the caller frees. -ESRCH: gone, -EACCES: the kernel shows none of them, -EBADF: not a pidfd.

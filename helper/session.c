@@ -3,7 +3,9 @@
 #include "session.h"
 
 #include <poll.h>
+#include <signal.h>
 #include <string.h>
+#include <sys/prctl.h>
 #include <sys/socket.h>
 #include <sys/sysinfo.h>
 #include <time.h>
@@ -29,7 +31,7 @@ typedef struct Session {
         enum SessionState state;
         unsigned n_cpus;
         unsigned n_targets;
-        bool wide_open; /* the CPU-wide events are there */
+        unsigned wide_next; /* of the CPU-wide events, event by event: the first that is not opened yet */
         bool paranoid;  /* kernel.perf_event_paranoid is above 2; not readable from the sandbox */
         enum rs_error load_error;
         int load_errno;
@@ -87,8 +89,8 @@ static enum rs_error session_identify(Session *session, const Packet *packet, in
                         /* Over the bus a client has no rights but those of its user. */
                         identity.caps = 0;
                 }
-                sampler_set_identity(session->sampler, &identity);
-                return RS_OK;
+                *ret_detail = sampler_set_identity(session->sampler, &identity);
+                return *ret_detail < 0 ? RS_ERROR_INTERNAL : RS_OK;
         }
         return RS_ERROR_IDENTITY;
 }
@@ -236,19 +238,20 @@ static int session_target(Session *session, const union rs_any_message *any, Pac
 
 /* ---- START, STOP, STATS ---- */
 
+/* Goes on where it stopped if it failed before. */
 static enum rs_error session_open_wide(Session *session, int *ret_detail) {
-        for (uint32_t i = 0; i < session->grant.nr_events; i++)
-                for (unsigned cpu = 0; cpu < session->n_cpus; cpu++) {
-                        int r = session_open_event(session, i, -1, cpu, 0);
+        while (session->wide_next < session->grant.nr_events * session->n_cpus) {
+                uint32_t event = session->wide_next / session->n_cpus;
+                int cpu = session->wide_next % session->n_cpus, r;
 
+                r = session_open_event(session, event, -1, cpu, 0);
+                /* Possible, but not there now. */
+                if (r < 0 && (r != -ENODEV || cpu == 0)) {
                         *ret_detail = r;
-                        /* Possible, but not there now. */
-                        if (r == -ENODEV && cpu > 0)
-                                continue;
-                        if (r < 0)
-                                return error_of_open(session, i, r);
+                        return error_of_open(session, event, r);
                 }
-        *ret_detail = 0;
+                session->wide_next++;
+        }
         return RS_OK;
 }
 
@@ -259,10 +262,8 @@ static int session_start(Session *session, const union rs_any_message *any, _unu
         if (session->grant.grants & RS_GRANT_TARGETS) {
                 if (session->n_targets == 0)
                         error = RS_ERROR_STATE;
-        } else if (!session->wide_open) {
+        } else
                 error = session_open_wide(session, &detail);
-                session->wide_open = error == RS_OK;
-        }
         if (error == RS_OK) {
                 detail = sampler_start(session->sampler);
                 if (detail < 0)
@@ -378,6 +379,9 @@ static int session_setup(Session *session) {
         Packet packet;
         int r;
 
+        /* Whatever becomes of us later: not longer than the keeper. */
+        if (prctl(PR_SET_PDEATHSIG, SIGKILL) < 0)
+                return -errno;
         r = privileges_become_session();
         if (r != 0)
                 return r < 0 ? r : -EPERM;

@@ -21,7 +21,8 @@ int sampler_get_counters_fd(_unused_ Sampler *sampler) {
         return STDERR_FILENO;
 }
 
-void sampler_set_identity(_unused_ Sampler *sampler, _unused_ const struct rs_identity *identity) {
+int sampler_set_identity(_unused_ Sampler *sampler, _unused_ const struct rs_identity *identity) {
+        return 0;
 }
 
 int sampler_describe(_unused_ Sampler *sampler, int pidfd, struct rs_task_info **ret_tasks, size_t *ret_n) {

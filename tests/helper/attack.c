@@ -216,6 +216,8 @@ static void code_and_bpf(int32_t pid) {
         TRY("perf_event_open", SYS(SYS_perf_event_open, &attr, pid, -1, -1, 0));
         TRY("mmap-exec", SYS(SYS_mmap, NULL, 4096, PROT_READ | PROT_EXEC, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0));
         TRY("mprotect-exec", SYS(SYS_mprotect, page, 4096, PROT_READ | PROT_EXEC));
+        /* The identity that sampler_set_identity() has made read-only. */
+        TRY("mprotect-write", SYS(SYS_mprotect, page, 4096, PROT_READ | PROT_WRITE));
         TRY("pkey_mprotect-exec", SYS(SYS_pkey_mprotect, page, 4096, PROT_READ | PROT_EXEC, -1));
 }
 

@@ -106,7 +106,7 @@ def test_attacks_are_real():
         # Capabilities, and not the filter, are what stops these.
         expected = {"kill", "tkill", "tgkill", "F_SETOWN", "F_SETOWN-evading", "F_SETOWN_EX", "F_SETSIG", "FIOSETOWN",
                     "SIOCSPGRP-evading", "pidfd_open", "open-status", "prlimit64", "setpriority", "clone", "openat",
-                    "memfd_create", "socket-unix", "socket-inet", "socketpair", "mmap-exec", "mprotect-exec", "prctl"}
+                    "memfd_create", "socket-unix", "socket-inet", "socketpair", "mmap-exec", "mprotect-exec", "mprotect-write", "prctl"}
         h.check(expected <= worked, f"no attacks at all: {expected - worked}")
         attacker.close()
         victim.close()

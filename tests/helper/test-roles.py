@@ -39,7 +39,9 @@ FDS = {
     # The link lists maps; it is there once a session has ended.
     "keeper": {"socket": 1, "anon_inode:[signalfd]": 1, "helper": 1, "anon_inode:bpf_link": 1},
     # The sampler of eight slots, four process programs, the iterator; ring, counters and control maps.
-    "session": {"socket": 2, "anon_inode:bpf-map": None, "anon_inode:bpf-prog": None, "anon_inode:btf": None},
+    # /dev/null stands where the map with the identity was.
+    "session": {"socket": 2, "/dev/null": 1, "anon_inode:bpf-map": None, "anon_inode:bpf-prog": None,
+                "anon_inode:btf": None},
 }
 
 
