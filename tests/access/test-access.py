@@ -13,6 +13,7 @@ caught.
 """
 
 import collections
+import contextlib
 import re
 import struct
 import subprocess
@@ -259,6 +260,19 @@ def test_places(world):
             check_dump(dump, place)
 
 
+@contextlib.contextmanager
+def busy_kernel():
+    """Work for the kernel's own threads: a file that is written and synchronised all the time."""
+    program = "import os, tempfile\nf = tempfile.TemporaryFile(dir='/var/tmp')\nwhile True:\n    " \
+              "os.pwrite(f.fileno(), os.urandom(65536), 0)\n    os.fsync(f.fileno())"
+    writer = subprocess.Popen([sys.executable, "-c", program])
+    try:
+        yield
+    finally:
+        writer.kill()
+        writer.wait()
+
+
 def test_plain(world):
     """The main case: no targets, the initial namespaces, long enough for hundreds of samples of each."""
     t, as_a = world.target, world.as_a
@@ -272,7 +286,8 @@ def test_plain(world):
     dynamic = [mover, forker, hider, late]
 
     workers = kernel_threads()
-    (place, answers, dump), = sample(world.targets + dynamic, [world.plain], 999, 0.2)
+    with busy_kernel():
+        (place, answers, dump), = sample(world.targets + dynamic, [world.plain], 999, 0.2)
     check_environ(answers, place)
     check_seen(place, answers, world.targets)
     workers = kernel_threads() - workers
