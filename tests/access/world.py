@@ -102,16 +102,16 @@ def cpu_seconds(pid):
 
 
 def kernel_threads():
-    """CPU seconds of all children of kthreadd."""
-    total = 0
+    """CPU seconds of each child of kthreadd, by pid."""
+    times = {}
     for pid in filter(str.isdigit, os.listdir("/proc")):
         try:
             with open(f"/proc/{pid}/stat") as f:
                 if f.read().rpartition(")")[2].split()[1] == "2":
-                    total += cpu_seconds(pid)
+                    times[pid] = cpu_seconds(pid)
         except OSError:
             pass
-    return total
+    return times
 
 
 def is_distinct(number):
