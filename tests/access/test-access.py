@@ -316,6 +316,9 @@ def test_plain(world):
     check(samples.get(hider.thread_tid, 0) > 0, "hider: its second thread was not seen")
     # From hidden to visible, by exec: not one record before, and still no parent and no old name.
     records = dump.of(late)
+    # An interrupt may hit the exec between its new credentials and its end: a process without a name, at work.
+    while records[0].kind in ("seen", "sample") and records[0].comm == "":
+        records.pop(0)
     check(records[0].kind == "exec" and records[0][4:6] == (0, "target"), f"late: {records[0]}")
     check(sum(r.kind == "sample" for r in records) >= 50, "late: not seen")
     # Who belongs to whom.
