@@ -165,6 +165,14 @@ static __always_inline bool task_in_exec(struct task_struct *task) {
         return !bpf_core_field_exists(task->in_execve) || BPF_CORE_READ_BITFIELD(task, in_execve);
 }
 
+/*
+ * And until its end the registers are those of the program before, which may have been hidden. A kernel without the
+ * bit is not treated as always in an exec here: no user stack would be left at all.
+ */
+static __always_inline bool task_has_old_registers(struct task_struct *task) {
+        return bpf_core_field_exists(task->in_execve) && BPF_CORE_READ_BITFIELD(task, in_execve);
+}
+
 /* False where the rule hides the task. */
 static __always_inline bool process_admit(struct rs_process *p, __u64 numbers) {
         p->pid = numbers >> 32;
@@ -421,7 +429,7 @@ static __always_inline int sample_take(struct sample_context *ctx, __u32 event) 
         }
         s->walk.hash = hash_step(hash_step(session_key, tgid), exec_id);
 
-        if (flags & (PF_IO_WORKER | PF_USER_WORKER)) {
+        if ((flags & (PF_IO_WORKER | PF_USER_WORKER)) || task_has_old_registers(task)) {
                 /* Works for the process in the kernel and never runs its code: its registers are no user's. */
                 sample.r.flags = RS_SAMPLE_KERNEL_MODE | RS_SAMPLE_NO_USER;
                 sample.leaf = RS_FRAME_KERNEL;

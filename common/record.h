@@ -46,7 +46,7 @@ struct rs_record {
 };
 
 #define RS_SAMPLE_KERNEL_MODE 0x0001 /* the interrupt hit the kernel */
-#define RS_SAMPLE_NO_USER 0x0002     /* there is no user part: an io or user worker */
+#define RS_SAMPLE_NO_USER 0x0002     /* there is no user part: an io or user worker, or an exec under way */
 #define RS_WALK_END_SHIFT 8          /* the upper byte */
 
 /* How the walk over the user stack ended. */
