@@ -27,9 +27,18 @@ def run(*command, **kwargs):
                           text=True, timeout=60, **kwargs)
 
 
-def end_helper():
+def doctor(title, check_name, result, *options):
+    """What ringside doctor says of one thing, and whether its exit status fits."""
+    r = run("as-user", USER, "env", *options, "ringside", "doctor")
+    lines = [line.split() for line in r.stdout.splitlines()]
+    found = next((line[0] for line in lines if line[1:2] == [check_name]), "nothing")
+    check(found == result, f"{title}: the doctor says {found} of {check_name}")
+    check((r.returncode == 1) == any(line[:1] == ["FAILED"] for line in lines), f"{title}: exit {r.returncode}")
+
+
+def end(name):
     """The next call starts a new one, which sees the machine as it is then."""
-    for pid in run("pgrep", "-x", "ringside-helper").stdout.split():
+    for pid in run("pgrep", "-x", name).stdout.split():
         # Only those of this bus-env: another's are in another mount namespace.
         try:
             if os.readlink(f"/proc/{pid}/ns/mnt") == os.readlink("/proc/self/ns/mnt"):
@@ -67,13 +76,12 @@ def hide(path):
 
 def test_no_btf():
     undo = hide("/sys/kernel/btf")
-    end_helper()
+    end("ringside-helper")
     Refusal().expect("no BTF", "type information", "CONFIG_DEBUG_INFO_BTF")
     Refusal("--helper=direct", as_root=True).expect("no BTF, direct", "type information")
-    r = run("as-user", USER, "ringside", "doctor")
-    check(r.returncode == 1 and "FAILED  btf" in r.stdout, "no BTF: the doctor sees it")
+    doctor("no BTF", "btf", "FAILED")
     undo()
-    end_helper()
+    end("ringside-helper")
 
 
 def test_no_capabilities():
@@ -99,25 +107,56 @@ def test_no_user():
 
 
 def test_no_bus():
-    Refusal(environment=("DBUS_SYSTEM_BUS_ADDRESS=unix:path=/nonexistent",)).expect("no bus", "no system bus")
+    nowhere = "DBUS_SYSTEM_BUS_ADDRESS=unix:path=/nonexistent"
+    Refusal(environment=(nowhere,)).expect("no bus", "no system bus")
+    for name in ("bus", "helper", "polkit", "budget"):
+        doctor("no bus", name, "FAILED", nowhere)
+
+
+def take_away(service):
+    """The bus cannot start it any more; returns how to undo it."""
+    path = f"/usr/share/dbus-1/system-services/{service}.service"
+
+    def move(old, new):
+        os.rename(old, new)
+        run("busctl", "--system", "call", "org.freedesktop.DBus", "/org/freedesktop/DBus", "org.freedesktop.DBus",
+            "ReloadConfig")
+
+    move(path, path + ".away")
+    return lambda: move(path + ".away", path)
 
 
 def test_not_installed():
-    service = "/usr/share/dbus-1/system-services/org.ringside.Helper1.service"
-    end_helper()
-    os.rename(service, service + ".away")
-    run("busctl", "--system", "call", "org.freedesktop.DBus", "/org/freedesktop/DBus", "org.freedesktop.DBus",
-        "ReloadConfig")
+    undo = take_away("org.ringside.Helper1")
+    end("ringside-helper")
     Refusal().expect("not installed", "does not know org.ringside.Helper1")
-    os.rename(service + ".away", service)
-    run("busctl", "--system", "call", "org.freedesktop.DBus", "/org/freedesktop/DBus", "org.freedesktop.DBus",
-        "ReloadConfig")
+    for name in ("installation", "helper", "budget"):
+        doctor("not installed", name, "FAILED")
+    undo()
+
+
+def test_helper_readable():
+    """Mode 0755 would let its own user trace it."""
+    os.chmod("/usr/libexec/ringside-helper", 0o755)
+    doctor("readable helper", "installation", "FAILED")
+    os.chmod("/usr/libexec/ringside-helper", 0o711)
+    doctor("helper as installed", "installation", "OK")
+
+
+def test_no_polkit():
+    undo = take_away("org.freedesktop.PolicyKit1")
+    end("polkitd")
+    Refusal().expect("no polkit", "polkit does not answer")
+    doctor("no polkit", "polkit", "FAILED")
+    undo()
+    doctor("polkit again", "polkit", "OK")
 
 
 def test_no_pmu():
     if run("perf", "stat", "-e", "cycles", "true").stderr.count("not supported") == 0:
         print("ok - no PMU: not tried, this machine has one", flush=True)
         return
+    doctor("no PMU", "pmu", "note")
     Refusal("-e", "cpu-cycles").expect("no PMU", "cpu-cycles", "cpu-clock works everywhere")
     Refusal("-e", "cpu-cycles", "--helper=direct", as_root=True).expect("no PMU, direct", "cpu-clock works everywhere")
 
@@ -133,6 +172,13 @@ def test_budget():
 def test_denied():
     run("polkit-rules", "none")
     Refusal().expect("denied", "org.ringside.helper1.profile-own")
+    doctor("asks for a password", "polkit", "note")
+    with open("/tmp/ringside-no.rules", "w", encoding="utf-8") as f:
+        f.write('polkit.addRule(function (action) { if (action.id.indexOf("org.ringside.") == 0) '
+                'return polkit.Result.NO; });')
+    run("polkit-rules", "/tmp/ringside-no.rules")
+    Refusal().expect("denied for good", "org.ringside.helper1.profile-own")
+    doctor("denied for good", "polkit", "FAILED")
     run("polkit-rules", "default")
 
 
@@ -150,6 +196,8 @@ def main():
     test_no_user()
     test_no_bus()
     test_not_installed()
+    test_helper_readable()
+    test_no_polkit()
     test_no_pmu()
     test_budget()
     test_denied()
