@@ -4,6 +4,7 @@
 #
 #     test-install.sh BUILDDIR
 set -eu
+source=$(cd "$(dirname "$0")/../.." && pwd)
 tmp=$(mktemp -d)
 trap 'rm -rf "$tmp"' EXIT
 DESTDIR=$tmp meson install -C "$1" --no-rebuild >"$tmp/log" 2>&1 || { cat "$tmp/log"; exit 1; }
@@ -33,6 +34,18 @@ if [ "$mode" = "711 root:root" ]; then
     echo "ok - the helper's mode is 0711 root:root"
 else
     echo "not ok - the helper's mode is $mode"
+    failed=1
+fi
+# What was installed suffices for a program of somebody else's; without a helper to ask, it says so.
+export PKG_CONFIG_PATH="$tmp$1/$2/pkgconfig" PKG_CONFIG_SYSROOT_DIR="$tmp"
+# shellcheck disable=SC2046
+if "${CC:-cc}" -o "$tmp/example" "$source/docs/example.c" $(pkg-config --cflags --libs ringside) >"$tmp/log" 2>&1 &&
+        ! DBUS_SYSTEM_BUS_ADDRESS=unix:path=/nonexistent LD_LIBRARY_PATH="$tmp$1/$2" "$tmp/example" >"$tmp/log" 2>&1 &&
+        grep -q '^example: ' "$tmp/log"; then
+    echo "ok - docs/example.c builds and runs by pkg-config"
+else
+    echo "not ok - docs/example.c does not build or run by pkg-config"
+    cat "$tmp/log"
     failed=1
 fi
 exit $failed
