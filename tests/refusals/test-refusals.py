@@ -84,6 +84,24 @@ def test_no_btf():
     end("ringside-helper")
 
 
+def test_lockdown():
+    """Only played, as it lasts until the next boot: loading fails, and the kernel says that it is locked down."""
+    undo = hide("/sys/kernel/security")
+    with open("/sys/kernel/security/lockdown", "w", encoding="ascii") as f:
+        f.write("none integrity [confidentiality]\n")
+    os.chmod("/sys/kernel/security/lockdown", 0o444)
+    with tempfile.NamedTemporaryFile(prefix="ringside-refusal-") as empty:
+        os.chmod(empty.name, 0o444)
+        subprocess.run(["mount", "--bind", empty.name, "/sys/kernel/btf/vmlinux"], check=True)
+    end("ringside-helper")
+    Refusal().expect("lockdown", "locked down", "lockdown=integrity")
+    Refusal("--helper=direct", as_root=True).expect("lockdown, direct", "locked down", "lockdown=integrity")
+    doctor("lockdown", "kernel", "FAILED")
+    subprocess.run(["umount", "/sys/kernel/btf/vmlinux"], check=True)
+    undo()
+    end("ringside-helper")
+
+
 def test_no_capabilities():
     """As in a container that was given none."""
     helper = "/usr/libexec/ringside-helper"
@@ -192,6 +210,7 @@ def test_it_works():
 
 def main():
     test_no_btf()
+    test_lockdown()
     test_no_capabilities()
     test_no_user()
     test_no_bus()
