@@ -292,6 +292,15 @@ class Reading(CliTest):
         with open(self.path("a.html"), encoding="utf-8") as f:
             self.assertIn("cli_hot_a", f.read())
 
+    def test_flamegraph_thread(self):
+        self.ok("flamegraph", "--thread", "worker", "-o", "worker.html", "a.ringside")
+        with open(self.path("worker.html"), encoding="utf-8") as f:
+            page = f.read()
+        self.assertIn("cli_hot_b", page)
+        self.assertNotIn("cli_hot_a", page)
+        self.assertIn("no samples", self.fails(1, "flamegraph", "--thread", "nosuch", "-o", "nosuch.html", "a.ringside"))
+        self.assertFalse(os.path.exists(self.path("nosuch.html")))
+
     def test_flamegraph_open(self):
         bin_dir = self.path("bin")
         os.mkdir(bin_dir)
