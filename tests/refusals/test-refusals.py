@@ -6,7 +6,9 @@ status is the documented one, the command is not run and no recording is left. R
 namespace is our own to spoil.
 """
 
+import json
 import os
+import pwd
 import subprocess
 import sys
 import tempfile
@@ -200,6 +202,28 @@ def test_denied():
     run("polkit-rules", "default")
 
 
+def test_ambient_capabilities():
+    """With these two nobody need be root, nor be asked: there is no bus either."""
+    with open("/proc/sys/kernel/perf_event_paranoid", encoding="ascii") as f:
+        paranoid = int(f.read())
+    if paranoid > 2:
+        print("ok - ambient capabilities: not tried, perf_event_paranoid wants CAP_SYS_ADMIN", flush=True)
+        return
+    entry = pwd.getpwnam(USER)
+    caps = "-all,+bpf,+perfmon"
+    path = os.path.join(entry.pw_dir, "ambient.ringside")
+    busy = os.environ["RINGSIDE_TEST_BUILD"] + "/tests/workloads/workload-busy"
+    r = run("setpriv", "--reuid", str(entry.pw_uid), "--regid", str(entry.pw_gid), "--clear-groups",
+            f"--inh-caps={caps}", f"--ambient-caps={caps}", "--bounding-set", caps, "--", "env", f"HOME={entry.pw_dir}",
+            "DBUS_SYSTEM_BUS_ADDRESS=unix:path=/nonexistent", "ringside", "record", "--no-ask", "-q", "-o", path,
+            "--", busy, "0.5", cwd="/")
+    check(r.returncode == 0 and not r.stderr, f"ambient capabilities: exit status {r.returncode} {r.stderr}")
+    r = run("as-user", USER, "ringside", "report", "--format=json", path)
+    report = json.loads(r.stdout) if r.returncode == 0 else {}
+    check(report.get("samples", 0) > 5, f"ambient capabilities: {report.get('samples')} samples")
+    check(report.get("recording", {}).get("grant") == "direct", "ambient capabilities: the recording says direct")
+
+
 def test_it_works():
     """After all of that the machine is whole again."""
     r = run("as-user", USER, "ringside", "record", "--no-ask", "-q", "-o", "/tmp/whole.ringside", "--", "true")
@@ -220,6 +244,7 @@ def main():
     test_no_pmu()
     test_budget()
     test_denied()
+    test_ambient_capabilities()
     test_it_works()
     return 1 if failed else 0
 
