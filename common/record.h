@@ -131,7 +131,7 @@ struct rs_process {
 struct rs_counters {
         __u64 taken;          /* admitted samples */
         __u64 emitted;        /* of these: written to the ring */
-        __u64 lost;           /* of these: the ring was full */
+        __u64 lost;           /* of these: the ring was full, or a read of the task failed after the rule had passed */
         __u64 stacks;         /* STACK records written */
         __u64 stacks_lost;    /* STACK records the ring had no room for; their samples count as lost */
         __u64 processes;      /* PROCESS records written */

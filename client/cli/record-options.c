@@ -12,7 +12,7 @@
 
 #define FREQUENCY_MAX 1000000
 #define RING_MIN (64 * 1024)
-#define RING_MAX (UINT64_C(1) << 30)
+#define RING_MAX (UINT64_C(64) << 20) /* the helper gives no more */
 #define FRAMES_MAX 255
 
 static const char help_text[] =
@@ -123,7 +123,7 @@ static int add_label(RecordOptions *o, const char *s) {
 static int set_ring_size(RecordOptions *o, const char *s) {
         if (parse_size(s, &o->ring_size) < 0 || o->ring_size < RING_MIN || o->ring_size > RING_MAX ||
             (o->ring_size & (o->ring_size - 1)) != 0)
-                return wrong("--ring-size", s, "a power of two from 64K to 1G, as in 8M");
+                return wrong("--ring-size", s, "a power of two from 64K to 64M, as in 8M");
         return 0;
 }
 

@@ -37,6 +37,7 @@ static int add_recording(struct json_object *object, const View *view) {
         TRY(json_add(recording, "exit_status", json_object_new_int(info->exit_status)));
         TRY(json_add_u64(recording, "samples", info->samples));
         TRY(json_add_u64(recording, "lost", summary_lost(info)));
+        TRY(json_add_u64(recording, "never_taken", summary_never_taken(info)));
         return json_add_u64(recording, "truncated", info->truncated);
 }
 

@@ -56,7 +56,7 @@ static void print_header(FILE *out, const View *view, const Style *style) {
         const RingsideRecordingInfo *info = view->info;
         const RingsideEvent *event = report_event(view);
         const char *advice = summary_frame_pointer_advice(info);
-        char line[512];
+        char line[512], never[256];
 
         header_line(out, style, "Recording", view->path);
         header_line(out, style, "Command", info->command[0] ? info->command : "all processes of mine, or by PID");
@@ -67,6 +67,10 @@ static void print_header(FILE *out, const View *view, const Style *style) {
         header_filter(out, view, style);
         header_samples(out, view, style);
         fputc('\n', out);
+        if (summary_never_taken_text(never, sizeof(never), info)) {
+                text_wrap(out, never, 0, style->columns);
+                fputc('\n', out);
+        }
         if (advice) {
                 text_wrap(out, advice, 0, style->columns);
                 fputc('\n', out);

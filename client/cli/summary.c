@@ -12,6 +12,7 @@
 
 #define TOP 5
 #define ADVICE_PERCENT 30
+#define NEVER_TAKEN_PERCENT 2
 
 const char *summary_frame_pointer_advice(const RingsideRecordingInfo *info) {
         uint64_t too_deep = info->statistics.walk_end[RINGSIDE_WALK_DEPTH];
@@ -40,6 +41,25 @@ uint64_t summary_lost(const RingsideRecordingInfo *info) {
 
         /* What the ring gave but the recording has not, the full queue dropped. */
         return s->lost + (info->finished && s->emitted > info->samples ? s->emitted - info->samples : 0);
+}
+
+uint64_t summary_never_taken(const RingsideRecordingInfo *info) {
+        const RingsideStatistics *s = &info->statistics;
+
+        return s->expected > s->taken ? s->expected - s->taken : 0;
+}
+
+char *summary_never_taken_text(char *dst, size_t size, const RingsideRecordingInfo *info) {
+        uint64_t n = summary_never_taken(info);
+
+        /* Less is how the clock's ticks fall at beginnings and ends. */
+        if (text_share(n, info->statistics.expected) <= NEVER_TAKEN_PERCENT)
+                return NULL;
+        snprintf(dst, size,
+                 "About %" PRIu64 " more samples (%.1f %%) were never taken: the kernel throttled, or was in another "
+                 "program's way; by the events' own count of time.",
+                 n, text_share(n, info->statistics.expected));
+        return dst;
 }
 
 static void print_numbers(const char *path, const RingsideRecordingInfo *info) {
@@ -90,6 +110,7 @@ int summary_print(const char *path, RingsideError *error) {
         _cleanup_free_ char *quoted = text_quote(path), *escaped = quoted ? text_escape(quoted) : NULL;
         const RingsideRecordingInfo *info;
         const char *advice;
+        char never[256];
         Style style;
         int r;
 
@@ -100,6 +121,8 @@ int summary_print(const char *path, RingsideError *error) {
         info = ringside_recording_get_info(recording);
         style_init(&style, STDERR_FILENO);
         print_numbers(path, info);
+        if (summary_never_taken_text(never, sizeof(never), info))
+                text_wrap(stderr, never, 0, style.columns);
         advice = summary_frame_pointer_advice(info);
         if (advice)
                 text_wrap(stderr, advice, 0, style.columns);

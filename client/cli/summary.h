@@ -17,3 +17,10 @@ const char *summary_frame_pointer_advice(const RingsideRecordingInfo *info);
 char *summary_event(char *dst, size_t size, const RingsideEvent *event);
 /* Samples that were taken and are not in the recording: full ring or full queue. */
 uint64_t summary_lost(const RingsideRecordingInfo *info);
+
+/*
+ * Samples that the events' own count says there should have been and that no program ever saw, an estimate; 0
+ * where it is not known (no targets). The text is NULL where they are too few to mention.
+ */
+uint64_t summary_never_taken(const RingsideRecordingInfo *info);
+char *summary_never_taken_text(char *dst, size_t size, const RingsideRecordingInfo *info);
