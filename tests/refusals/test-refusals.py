@@ -177,6 +177,11 @@ def test_no_pmu():
         print("ok - no PMU: not tried, this machine has one", flush=True)
         return
     doctor("no PMU", "pmu", "note")
+    r = run("as-user", USER, "ringside", "events", "--helper=bus", "--format=json")
+    events = {e["name"]: e for e in json.loads(r.stdout)["events"]} if r.returncode == 0 else {}
+    cycles, clock = events.get("cpu-cycles", {}), events.get("cpu-clock", {})
+    check(cycles.get("available") is False and "cpu-clock" in cycles.get("reason", ""), f"no PMU: listed as {cycles}")
+    check(clock.get("available") is True and clock.get("reason") == "", f"no PMU: listed as {clock}")
     Refusal("-e", "cpu-cycles").expect("no PMU", "cpu-cycles", "cpu-clock works everywhere")
     Refusal("-e", "cpu-cycles", "--helper=direct", as_root=True).expect("no PMU, direct", "cpu-clock works everywhere")
 
