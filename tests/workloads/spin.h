@@ -34,7 +34,7 @@ static inline double spin_cpu_seconds(void) {
         return (double) t.tv_sec + (double) t.tv_nsec / 1e9;
 }
 
-/* The only argument of each workload: how many CPU seconds. */
+/* What each workload is told: how many CPU seconds. */
 static inline double spin_seconds(int argc, char **argv) {
         char *end = NULL;
         double seconds = argc == 2 ? strtod(argv[1], &end) : 0;
