@@ -1,0 +1,94 @@
+# SPDX-License-Identifier: LGPL-2.1-or-later
+"""
+What the tests of known profiles share: an ordinary user's commands, recordings, and what is to be in them.
+"""
+
+import json
+import os
+import subprocess
+import sys
+
+BUILD = os.environ["RINGSIDE_TEST_BUILD"]
+USER = os.environ["RINGSIDE_TEST_USER_A"]
+OTHER_USER = os.environ["RINGSIDE_TEST_USER_B"]
+WORKLOADS = os.path.join(BUILD, "tests/workloads")
+RATE = 999
+POINTS = 2.0
+SHARES = {"takes_seventy": 70, "takes_twenty": 20, "takes_ten": 10}
+
+failed = 0
+
+# Chains of calls become chains of objects.
+sys.setrecursionlimit(20000)
+
+
+def check(good, what):
+    global failed
+    print("ok" if good else "not ok", "-", what, flush=True)
+    failed += not good
+
+
+def exit_status():
+    return 1 if failed else 0
+
+
+def run_as_user(*command):
+    """Runs a command that must succeed; its output is in the result."""
+    r = subprocess.run(["as-user", USER, *command], stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
+                       stderr=subprocess.PIPE, text=True, timeout=120)
+    if r.returncode != 0:
+        print(f"{' '.join(command)}: exit {r.returncode}\n{r.stdout}{r.stderr}", flush=True)
+        sys.exit(1)
+    return r
+
+
+def as_user(*command):
+    return run_as_user(*command).stdout
+
+
+def workload(name):
+    return os.path.join(WORKLOADS, "workload-" + name)
+
+
+class Recording:
+    """A recording by `ringside record` with these arguments; printed is what the command wrote."""
+
+    def __init__(self, directory, name, *arguments, rate=RATE):
+        self.path = os.path.join(directory, name + ".ringside")
+        self.printed = as_user("ringside", "record", "-q", "--no-ask", "-F", str(rate), "-o", self.path, *arguments)
+
+    def report(self, by):
+        return json.loads(as_user("ringside", "report", "--format=json", "--threshold=0", "--limit=100000", "--by", by,
+                                  self.path))
+
+    def shares(self, by, key="total_samples"):
+        report = self.report(by)
+        return {row["name"]: 100.0 * row[key] / report["samples"] for row in report["rows"]}
+
+
+def record_workload(directory, name, seconds, *arguments):
+    return Recording(directory, name, *arguments, "--", workload(name), str(seconds))
+
+
+def check_shares(title, shares, expected, points=POINTS):
+    for name, share in expected.items():
+        found = shares.get(name, 0.0)
+        check(abs(found - share) <= points, f"{title}: {name} has {found:.1f} %, to be {share:.1f} %")
+
+
+def check_count(recording, seconds):
+    """Every tick of CPU time is a sample, and none is lost."""
+    report = recording.report("function")
+    wanted = RATE * seconds
+    check(report["recording"]["lost"] == 0, "nothing lost")
+    check(abs(report["samples"] - wanted) <= wanted * 0.01 + 2,
+          f"{report['samples']} samples of {wanted} in {seconds} s of CPU time")
+
+
+def depth_of(nodes, name):
+    """The longest chain of calls of one function to itself."""
+    deepest = 0
+    for node in nodes:
+        below = depth_of(node.get("children", []), name)
+        deepest = max(deepest, below + (node["name"] == name))
+    return deepest
