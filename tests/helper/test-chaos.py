@@ -1,13 +1,17 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
 """
 kill -9 of client, session, keeper and front in turn, under load: within two seconds nothing is left of what ended with
-it, the others go on, clients of the library hear of it, and the next session works.
+it, the others go on, clients of the library hear of it, and the next session works. And of the real `ringside record`
+and its session: what was recorded is kept.
 """
 
 import ctypes
 import glob
+import json
 import os
+import pwd
 import select
+import shutil
 import signal
 import subprocess
 import sys
@@ -19,6 +23,7 @@ A, B = h.users()
 SECONDS = 2
 E_ENDED = -5009  # client/lib/ringside.h
 HELPER_BUS = 1
+HZ = 999
 
 
 def library():
@@ -175,6 +180,92 @@ def stop():
     h.until("the helper has ended", lambda: not h.helpers())
 
 
+def cpu_seconds(pid):
+    """Of a process: what it is sampled for, however busy the machine is."""
+    fields = h.read(f"/proc/{pid}/stat").rsplit(")", 1)[1].split()
+    return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+
+
+class Recording:
+    """`ringside record -p` on a busy process, both the user's, that has sampled three seconds of it."""
+
+    def __init__(self, user):
+        self.user = user
+        self.directory = os.path.join(pwd.getpwnam(user.name).pw_dir, "chaos")
+        self.path = os.path.join(self.directory, "r.ringside")
+        os.mkdir(self.directory)
+        os.chown(self.directory, user.uid, user.gid)
+        self.target = user.spin()
+        h.until("the target is its user's", lambda: os.stat(f"/proc/{self.target.pid}").st_uid == user.uid)
+        self.process = user.spawn("ringside", "record", "--no-ask", "-q", "-p", str(self.target.pid), "-F", str(HZ),
+                                  "-o", self.path, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+        try:
+            h.until("it has a session", lambda: h.perf_events(h.role_pids("session")), 20)
+            self.session = h.only("session")
+            began = cpu_seconds(self.target.pid)
+            h.until("it has sampled", lambda: cpu_seconds(self.target.pid) >= began + 3, 60)
+        except BaseException:
+            self.close()
+            raise
+
+    def end(self, pid):
+        """kill -9 of this one; returns the exit status of ringside and what it said."""
+        os.kill(pid, signal.SIGKILL)
+        _, text = self.process.communicate(timeout=30)
+        return self.process.returncode, text
+
+    def check(self, finished):
+        """At most the last second may be missing: of the file alone, or with its journal, where nobody can write."""
+        copies = os.path.join(self.directory, "copies")
+        os.mkdir(copies)
+        for name in (self.path, self.path + "-journal"):
+            if os.path.exists(name):
+                copy = shutil.copy(name, copies)
+                os.chown(copy, self.user.uid, self.user.gid)
+                os.chmod(copy, 0o400)
+        os.chmod(copies, 0o555)
+        before = sorted(os.listdir(copies))
+        p = self.user.spawn("ringside", "report", "--format=json", os.path.join(copies, "r.ringside"),
+                            stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+        out, err = p.communicate(timeout=60)
+        h.check(p.returncode == 0, f"the recording is not readable: {err}")
+        report = json.loads(out)
+        # A tenth for ticks that a virtual machine was not given.
+        h.check(report["samples"] >= 2 * HZ * 0.9, f"only {report['samples']} samples of three seconds")
+        h.check(report["recording"]["finished"] is finished, f"finished is {report['recording']['finished']}")
+        names = [row["name"] for row in report["rows"]]
+        h.check("busy_loop" in names, f"no busy_loop in {names}")
+        h.check(sorted(os.listdir(copies)) == before, f"reading has left {os.listdir(copies)}")
+
+    def close(self):
+        for p in (self.process, self.target):
+            p.kill()
+            p.wait()
+        shutil.rmtree(self.directory)
+
+
+def test_record_killed():
+    recording = Recording(A)
+    try:
+        status, _ = recording.end(recording.process.pid)
+        h.check(status == -signal.SIGKILL, f"ringside ended by itself: {status}")
+        recording.check(finished=False)
+    finally:
+        recording.close()
+    h.until("its session has ended", lambda: not h.role_pids("session"))
+
+
+def test_record_loses_its_session():
+    """A failure, with a word about it, and an orderly end of what there is."""
+    recording = Recording(A)
+    try:
+        status, text = recording.end(recording.session)
+        h.check(status == 1 and "helper" in text, f"exit status {status}: {text}")
+        recording.check(finished=True)
+    finally:
+        recording.close()
+
+
 def test_bus_gone():
     """Without the bus nobody can be asked: front and keeper end, and the sessions with them. Last, as it stays gone."""
     scene = Scene()
@@ -192,4 +283,6 @@ h.main(round_of("client", lambda s: (s.fast.pid, [s.fast], [s.wide, s.other])),
        round_of("wide_session", lambda s: (s.wide.session, [s.wide], [s.fast, s.other])),
        round_of("keeper", lambda s: (h.only("keeper"), s.clients(), [])),
        round_of("front", lambda s: (h.only("front"), s.clients(), [])),
+       test_record_killed,
+       test_record_loses_its_session,
        test_bus_gone)
