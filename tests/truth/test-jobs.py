@@ -2,12 +2,15 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
 """
 What people do with a profiler, as an ordinary user over the real bus: record what runs already, or all of
-theirs; follow what a command leaves behind; see the kernel's part. Runs inside bus-env.
+theirs; follow what a command leaves behind; see the kernel's part, deep stacks and the first instructions;
+take the result elsewhere. Runs inside bus-env.
 """
 
 import contextlib
+import gzip
 import json
 import os
+import re
 import shutil
 import signal
 import subprocess
@@ -15,7 +18,8 @@ import sys
 import tempfile
 import time
 
-from truth import OTHER_USER, RATE, SHARES, USER, Recording, check, check_shares, exit_status, workload
+from truth import BUILD, OTHER_USER, RATE, SHARES, USER, Recording, as_user, check, check_shares, depth_of
+from truth import exit_status, run_as_user, workload
 
 # Short recordings have few samples, and other load may bring a program's rounds into step with the clock.
 SHORT_POINTS = 8.0
@@ -173,6 +177,90 @@ def test_descendants(directory):
     check(r.shares("function").get("takes_seventy", 0) > 50, "-d: and has the command's samples")
 
 
+def deepest(node):
+    """Frames of user code in the longest chain; what stands for a cut is none."""
+    below = max((deepest(child) for child in node.get("children", [])), default=0)
+    return below + (node["file"] != "" and not node["kernel"])
+
+
+def test_depth(directory):
+    """Stacks up to the greatest number of frames are whole, longer ones are cut and counted."""
+    r = Recording(directory, "deep", "--max-frames=255", "--", workload("recursion"), "1", "200")
+    tree = r.report("callees")
+    depth = depth_of(tree["tree"]["children"], "recurse")
+    check(depth == 200, f"depth: a recursion of 200 has {depth} frames")
+    check(tree["truncated"] <= tree["samples"] * 0.01, f"depth: {tree['truncated']} of {tree['samples']} are cut")
+    check(r.shares("function").get("main", 0) > 99, "depth: and they reach main")
+
+    r = Recording(directory, "deeper", "--max-frames=255", "--", workload("recursion"), "1", "400")
+    tree = r.report("callees")
+    # The limit is of the callers; where the program stood is in each sample itself.
+    callers = deepest(tree["tree"]) - 1
+    check(240 <= callers <= 255, f"depth: a recursion of 400 has {callers} callers")
+    check(tree["truncated"] >= tree["samples"] * 0.99, f"depth: {tree['truncated']} of {tree['samples']} are cut")
+    check(r.shares("function").get("main", 0) < 1, "depth: and they do not reach main")
+
+
+def test_early(directory):
+    """A command is recorded from its first instruction: a constructor's 50 ms, before main()."""
+    r = Recording(directory, "early", "--", workload("early"), "0.05")
+    samples = {row["name"]: row["total_samples"] for row in r.report("function")["rows"]}.get("before_main", 0)
+    check(40 <= samples <= 60, f"early: {samples} samples of 50 before main()")
+
+
+def test_summary(directory):
+    """What record says at its end, to somebody who asked for nothing."""
+    path = os.path.join(directory, "summary.ringside")
+    text = run_as_user("ringside", "record", "--no-ask", "-o", path, "--", workload("shares"), "2").stderr
+    head, _, table = text.partition("  self   function\n")
+    top, _, rest = table.partition("\n\n")
+    lines = top.splitlines()
+    check(1 <= len(lines) <= 5 and any(line.endswith("  takes_seventy") for line in lines),
+          f"summary: takes_seventy is among the first {len(lines)}")
+    check(re.search(r"^Recorded .* samples, 0 lost$", head, re.M), "summary: samples, and how many were lost")
+    check(f"Next: ringside report {path}\n" in rest, "summary: what to do next")
+
+
+def test_export(directory):
+    r = Recording(directory, "export", "--", workload("shares"), "1")
+    collapsed = as_user("ringside", "export", "--format=collapsed", r.path)
+    lines = [line for line in collapsed.splitlines() if "main;takes_seventy" in line]
+    counted = sum(int(line.rpartition(" ")[2]) for line in lines)
+    total = sum(int(line.rpartition(" ")[2]) for line in collapsed.splitlines())
+    check(total > 0 and abs(100.0 * counted / total - 70) <= SHORT_POINTS,
+          f"collapsed: {counted} of {total} in takes_seventy")
+
+    pprof = os.path.join(directory, "export.pb.gz")
+    as_user("ringside", "export", "--format=pprof", "-o", pprof, r.path)
+    with gzip.open(pprof) as f:
+        names = f.read()
+    check(all(name.encode() in names for name in SHARES), "pprof: the functions are in")
+
+
+def test_moved(directory):
+    """A recording says the same elsewhere, when the program it is of is gone."""
+    program = os.path.join(directory, "copied")
+    shutil.copy(workload("shares"), program)
+    r = Recording(directory, "stays", "--", program, "2")
+    before = r.report("function")
+    os.unlink(program)
+    elsewhere = os.path.join(directory, "elsewhere")
+    os.mkdir(elsewhere)
+    os.chmod(elsewhere, 0o777)
+    r.path = shutil.move(r.path, os.path.join(elsewhere, "moved.ringside"))
+    check(r.report("function")["rows"] == before["rows"], "moved: the same functions")
+    check_shares("moved", r.shares("function"), SHARES, SHORT_POINTS)
+
+
+def test_example():
+    """The example of the documentation profiles a program."""
+    with running(USER, workload("busy"), "300") as pid:
+        text = as_user(os.path.join(BUILD, "docs/example"), str(pid), "2")
+    samples = re.match(r"(\d+) samples taken, 0 lost\n", text)
+    check(samples and int(samples[1]) > 0, f"example: {text.partition(chr(10))[0]}")
+    check(re.search(r"^ *\d+\.\d %  busy_loop$", text, re.M), "example: the function is in its table")
+
+
 def main():
     with tempfile.TemporaryDirectory(prefix="ringside-jobs-") as directory:
         os.chmod(directory, 0o777)
@@ -180,6 +268,12 @@ def main():
         test_all_of_mine(directory)
         test_kernel(directory)
         test_descendants(directory)
+        test_depth(directory)
+        test_early(directory)
+        test_summary(directory)
+        test_export(directory)
+        test_moved(directory)
+        test_example()
     return exit_status()
 
 
