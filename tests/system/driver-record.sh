@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
 # The main job on Debian's kernel with Debian's settings (perf_event_paranoid 3): alice, who has no right at
 # all, records a program in her desktop session and sees where its time goes; without a session she is refused
-# until a rule speaks for her.
+# until a rule speaks for her. Meanwhile the helper's processes, as its unit starts them, hold what they should.
 set -u
 failed=0
 fail() {
@@ -43,6 +43,45 @@ END
 systemctl restart polkit
 out=$(runuser -u alice -- sh -c "$main_job" 2>&1 </dev/null)
 check_profile "alice with a rule" $? "$out"
+
+# Of every process of the unit while one session is at work, all that bounds it. The keeper is the one that has
+# CAP_BPF (39) and CAP_PERFMON (38) at all, and CAP_SYS_ADMIN (21) only in reserve. The bounding set is the unit's:
+# nobody here has the CAP_SETPCAP it takes to make it smaller, nor, without new privileges, a use for it.
+processes() {
+        local pid
+        for pid in $(cat "/sys/fs/cgroup$(systemctl show --value -p ControlGroup ringside-helper)/cgroup.procs"); do
+                awk -v user="$(id -u ringside)" '{ f[$1] = $2 == $3 && $3 == $4 && $4 == $5 || $1 != "Uid:" ? $2 : "mixed" }
+                        END { print f["CapPrm:"], f["CapEff:"], f["CapBnd:"], f["CapAmb:"], "nnp=" f["NoNewPrivs:"],
+                                "seccomp=" f["Seccomp:"], f["Uid:"] == user ? "ringside" : "uid=" f["Uid:"] }' \
+                        "/proc/$pid/status"
+        done | sort
+}
+
+none=0000000000000000
+two=000000c000000000
+three=000000c000200000
+expected="$none $none $three $none nnp=1 seccomp=2 ringside
+$none $none $three $none nnp=1 seccomp=2 ringside
+$three $two $three $none nnp=1 seccomp=2 ringside"
+runuser -u alice -- sh -c 'cd && ringside record -q -F 99 -o long.ringside -- /test/workload-shares 60' </dev/null &
+record=$!
+limit=$((SECONDS + 20))
+found=
+until [ "$found" = "$expected" ] || [ $SECONDS -gt $limit ]; do
+        found=$(processes 2>/dev/null) # one that ends meanwhile has no status
+        sleep 0.1
+done
+[ "$found" = "$expected" ] || { fail "while recording the helper's processes are"; echo "$found"; }
+kill -0 $record 2>/dev/null || fail "the recording has ended before the helper's processes were looked at"
+pkill -u alice -x workload-shares
+wait $record
+
+# This kernel's paranoia is met with CAP_SYS_ADMIN only.
+out=$(setpriv --bounding-set=-sys_admin --inh-caps=-sys_admin -- \
+        ringside record --helper=direct --no-ask -- true 2>&1 </dev/null)
+status=$?
+[ $status = 125 ] || fail "root without CAP_SYS_ADMIN: exit status $status, not 125"
+grep -q perf_event_paranoid <<<"$out" || { fail "the refusal does not name perf_event_paranoid"; echo "$out"; }
 
 out=$(runuser -u bob -- sh -c "$main_job" 2>&1 </dev/null)
 [ $? = 125 ] || { fail "bob is served by alice's rule"; echo "$out"; }
