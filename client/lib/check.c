@@ -85,7 +85,21 @@ static void check_btf(RingsideCheck *check, const char *root) {
                 check_set(check, RINGSIDE_CHECK_OK, NULL, "type information in /sys/kernel/btf/vmlinux");
 }
 
-static void check_paranoid(RingsideCheck *check, const char *root) {
+static const RingsideEventInfo *find_event(const RingsideEventInfo *events, size_t n, const char *name) {
+        for (size_t i = 0; i < n; i++)
+                if (strcmp(events[i].name, name) == 0)
+                        return &events[i];
+        return NULL;
+}
+
+/* Whether the kernel forbids the helper even cpu-clock, which every machine has. */
+static bool events_are_forbidden(const RingsideEventInfo *events, size_t n) {
+        const RingsideEventInfo *clock = find_event(events, n, "cpu-clock");
+
+        return clock && !clock->available && strstr(clock->reason, "perf_event_paranoid");
+}
+
+void check_paranoid(RingsideCheck *check, const char *root, const RingsideEventInfo *events, size_t n) {
         char text[32];
         long value;
 
@@ -95,7 +109,11 @@ static void check_paranoid(RingsideCheck *check, const char *root) {
                 return;
         }
         value = strtol(text, NULL, 10);
-        if (value > 2)
+        if (value > 2 && events_are_forbidden(events, n))
+                check_set(check, RINGSIDE_CHECK_FAILED,
+                          "Give the helper CAP_SYS_ADMIN, as its unit does: this kernel wants it for perf_event_open.",
+                          "kernel.perf_event_paranoid is %ld, and the helper may open no event", value);
+        else if (value > 2)
                 check_set(check, RINGSIDE_CHECK_NOTE,
                           "The helper needs CAP_SYS_ADMIN for perf_event_open here, and its unit gives it.",
                           "kernel.perf_event_paranoid is %ld", value);
@@ -230,22 +248,16 @@ static void check_polkit(RingsideCheck *check, sd_bus *bus) {
                           "profile-own is denied to you");
 }
 
-static void check_pmu(RingsideCheck *check) {
-        _cleanup_free_ RingsideEventInfo *events = NULL;
-        RingsideError error = {};
-        size_t n = 0;
+static void check_pmu(RingsideCheck *check, const RingsideEventInfo *events, size_t n, const RingsideError *error) {
+        const RingsideEventInfo *cycles = find_event(events, n, "cpu-cycles");
 
-        if (ringside_list_events(RINGSIDE_HELPER_AUTO, &events, &n, &error) < 0) {
-                check_set(check, RINGSIDE_CHECK_NOTE, NULL, "not known: %s", error.text);
-                return;
-        }
-        for (size_t i = 0; i < n; i++)
-                if (strcmp(events[i].name, "cpu-cycles") == 0 && events[i].available) {
-                        check_set(check, RINGSIDE_CHECK_OK, NULL, "hardware counters work");
-                        return;
-                }
-        check_set(check, RINGSIDE_CHECK_NOTE, "cpu-clock is used instead, a timer that works everywhere.",
-                  "no hardware counters (cpu-cycles)");
+        if (!events)
+                check_set(check, RINGSIDE_CHECK_NOTE, NULL, "not known: %s", error->text);
+        else if (cycles && cycles->available)
+                check_set(check, RINGSIDE_CHECK_OK, NULL, "hardware counters work");
+        else
+                check_set(check, RINGSIDE_CHECK_NOTE, "cpu-clock is used instead, a timer that works everywhere.",
+                          "no hardware counters (cpu-cycles)");
 }
 
 /* ---- all of them ---- */
@@ -254,14 +266,19 @@ int check_all(const char *root, RingsideCheck **ret_checks, size_t *ret_n) {
         static const char *const names[] = {"kernel", "btf", "paranoid", "installation", "bus", "helper", "polkit", "pmu", "budget"};
         RingsideCheck *checks = calloc(ELEMENTSOF(names), sizeof(*checks));
         _cleanup_(sd_bus_flush_close_unrefp) sd_bus *bus = NULL;
+        _cleanup_free_ RingsideEventInfo *events = NULL;
+        RingsideError error = {};
+        size_t n_events = 0;
 
         if (!checks)
                 return -ENOMEM;
+        /* Where this fails the checks of what it needs say why. */
+        (void) ringside_list_events(RINGSIDE_HELPER_AUTO, &events, &n_events, &error);
         for (size_t i = 0; i < ELEMENTSOF(names); i++)
                 (void) snprintf(checks[i].name, sizeof(checks[i].name), "%s", names[i]);
         check_kernel(&checks[0], root);
         check_btf(&checks[1], root);
-        check_paranoid(&checks[2], root);
+        check_paranoid(&checks[2], root, events, n_events);
         check_installation(&checks[3], root);
         check_bus(&checks[4], &bus);
         if (bus) {
@@ -273,7 +290,7 @@ int check_all(const char *root, RingsideCheck **ret_checks, size_t *ret_n) {
                 no_bus(&checks[6]);
                 no_bus(&checks[8]);
         }
-        check_pmu(&checks[7]);
+        check_pmu(&checks[7], events, n_events, &error);
         *ret_checks = checks;
         *ret_n = ELEMENTSOF(names);
         return 0;

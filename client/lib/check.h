@@ -8,3 +8,6 @@
 #include "ringside.h"
 
 int check_all(const char *root, RingsideCheck **ret_checks, size_t *ret_n);
+
+/* One of them, for its test; no events where they are not known. */
+void check_paranoid(RingsideCheck *check, const char *root, const RingsideEventInfo *events, size_t n);

@@ -83,6 +83,14 @@ status=$?
 [ $status = 125 ] || fail "root without CAP_SYS_ADMIN: exit status $status, not 125"
 grep -q perf_event_paranoid <<<"$out" || { fail "the refusal does not name perf_event_paranoid"; echo "$out"; }
 
+# Where that is no hindrance the doctor only tells of it.
+check_doctor() { # check_doctor WHO RESULT OUTPUT
+        grep -q "^$2 *paranoid " <<<"$3" || { fail "the doctor does not tell $1: $2 paranoid"; echo "$3"; }
+}
+check_doctor "root without CAP_SYS_ADMIN" FAILED \
+        "$(setpriv --bounding-set=-sys_admin --inh-caps=-sys_admin -- ringside doctor 2>&1 </dev/null)"
+check_doctor alice note "$(runuser -u alice -- ringside doctor 2>&1 </dev/null)"
+
 out=$(runuser -u bob -- sh -c "$main_job" 2>&1 </dev/null)
 [ $? = 125 ] || { fail "bob is served by alice's rule"; echo "$out"; }
 
