@@ -24,8 +24,8 @@ def test_shares(directory):
 
 def perf_shares(data, column, *options):
     """The shares of functions in a column of perf's report."""
-    text = subprocess.run(["perf", "report", "-i", data, "--stdio", *options, "-g", "none", "-F", f"{column},sym", "-t",
-                           ";"], check=True, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
+    text = subprocess.run(["perf", "report", "-i", data, "--stdio", *options, "-g", "none", "-F",
+                           f"{column},sym", "-t", ";"], check=True, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
                           stderr=subprocess.DEVNULL, text=True, timeout=120).stdout
     shares = {}
     for line in text.splitlines():
