@@ -36,7 +36,7 @@ static const char help_text[] =
         "      --no-ask           Never ask for a password, fail instead\n"
         "      --ring-size=BYTES  Buffer between kernel and recorder: a power of two,\n"
         "                         at least 64K; K and M may follow; default 8M\n"
-        "      --max-frames=N     Frames of a stack, 1 to 255, default 127\n"
+        "      --max-frames=N     Callers in a stack, 1 to 255, default 127\n"
         "      --label=KEY=VALUE  Kept in the recording; may be repeated\n"
         "  -q, --quiet            No live line and no summary\n"
         "  -h, --help             Show this help\n"

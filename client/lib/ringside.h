@@ -174,7 +174,7 @@ RINGSIDE_PUBLIC int ringside_session_add_event(RingsideSession *session, const c
 RINGSIDE_PUBLIC int ringside_session_set_frequency(RingsideSession *session, uint64_t hz);
 /* Bytes, a power of two of at least 64 KiB; the default is 8 MiB. */
 RINGSIDE_PUBLIC int ringside_session_set_ring_size(RingsideSession *session, uint64_t bytes);
-/* 1 to 255 user frames, default 127. */
+/* How many callers of the interrupted instruction are told, 1 to 255; default 127. */
 RINGSIDE_PUBLIC int ringside_session_set_max_frames(RingsideSession *session, unsigned frames);
 /* Whether polkit may ask the user (default: no). Somebody must be there to answer: an agent. */
 RINGSIDE_PUBLIC int ringside_session_set_interactive(RingsideSession *session, bool interactive);
