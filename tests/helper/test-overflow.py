@@ -16,6 +16,7 @@ RING = 65536
 BUSY, DISCARD = 1 << 31, 1 << 30
 SAMPLE, STACK, PROCESS = 1, 3, 4
 COUNTERS = struct.Struct("<16Q")
+PEAK = 7
 
 
 def records(memory, page):
@@ -45,8 +46,9 @@ def test_overflow():
         def counters():
             cpus = int(h.read("/sys/devices/system/cpu/possible").strip().split("-")[-1]) + 1
             with mmap.mmap(session.fds[1], cpus * COUNTERS.size, prot=mmap.PROT_READ) as m:
-                return [sum(column) for column in zip(*(COUNTERS.unpack_from(m, i * COUNTERS.size)
-                                                        for i in range(cpus)))]
+                rows = [COUNTERS.unpack_from(m, i * COUNTERS.size) for i in range(cpus)]
+                # Sums, but of the peaks the highest.
+                return [(max if i == PEAK else sum)(column) for i, column in enumerate(zip(*rows))]
 
         # Far past what 64 KiB hold, however loaded the machine is.
         h.until("samples were lost", lambda: counters()[2] > 2000, timeout=60)
