@@ -1,0 +1,108 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+
+/*
+ * Records with a weight, on a machine that may have no PMU: a session of cpu-cycles, whose samples carry their
+ * period, with a clock's event put where the counter's would be. Each weight must be the clock's period, and their
+ * sum the CPU time.
+ */
+
+#include <stdbool.h>
+#include <sys/syscall.h>
+#include <sys/sysinfo.h>
+#include <time.h>
+
+#include "decode.h"
+#include "perf-event.h"
+#include "ring.h"
+#include "sampler.h"
+#include "util.h"
+
+#define HZ 999
+#define BURN_NSEC 500000000U
+
+static uint64_t cpu_time(void) {
+        struct timespec t;
+
+        (void) clock_gettime(CLOCK_THREAD_CPUTIME_ID, &t);
+        return t.tv_sec * 1000000000ULL + t.tv_nsec;
+}
+
+/* The session's client is this very process. */
+static bool set_up(Sampler *sampler) {
+        const struct rs_event clock = {.id = RS_EVENT_CPU_CLOCK, .value = HZ};
+        const struct perf_event_request request = {.tid = 0, .cpu = -1};
+        _cleanup_close_ int pidfd = syscall(SYS_pidfd_open, getpid(), 0);
+        _cleanup_free_ struct rs_task_info *self = NULL;
+        size_t n;
+        int fd;
+
+        if (pidfd < 0 || sampler_describe(sampler, pidfd, &self, &n) < 0 ||
+            sampler_set_identity(sampler, &self[0].identity) < 0 || sampler_track(sampler, self[0].tgid_root, false) < 0)
+                return false;
+        fd = perf_event_open_one(&clock, &request);
+        return fd >= 0 && sampler_add_event(sampler, fd, 0, false) >= 0 && sampler_start(sampler) >= 0;
+}
+
+static bool count(Sampler *sampler, uint64_t ring_size, uint64_t *ret_n, uint64_t *ret_weight) {
+        _Alignas(8) uint8_t bytes[DECODE_RECORD_MAX];
+        bool good = true;
+        Ring *ring;
+        int size;
+
+        *ret_n = *ret_weight = 0;
+        if (ring_new(&ring, sampler_get_ring_fd(sampler), ring_size) < 0)
+                return false;
+        while ((size = ring_read(ring, bytes, sizeof(bytes))) > 0) {
+                RingsideRecord record;
+
+                if (decode_record(bytes, size, 1, &record) != DECODE_OK)
+                        good = false;
+                else if (record.type == RINGSIDE_SAMPLE) {
+                        (*ret_n)++;
+                        *ret_weight += record.sample.weight;
+                        if (record.sample.weight != 1000000000ULL / HZ)
+                                good = false;
+                }
+        }
+        ring_free(ring);
+        return good && size == 0;
+}
+
+int main(void) {
+        const struct rs_grant grant = {
+                .grants = RS_GRANT_TARGETS | RS_GRANT_DIRECT,
+                .max_frames = 127,
+                .nr_events = 1,
+                .ring_size = 1024 * 1024,
+                .events = {{.id = RS_EVENT_CPU_CYCLES, .value = HZ}},
+        };
+        uint64_t begin, spent, n, weight;
+        enum rs_error error;
+        Sampler *sampler;
+        bool good;
+
+        if (geteuid() != 0) {
+                printf("loading programs needs root\n");
+                return getenv("RINGSIDE_MUST_RUN") ? EXIT_FAILURE : 77;
+        }
+        if (sampler_new(&sampler, 1, &grant, get_nprocs_conf(), &error) < 0) {
+                printf("not ok - the programs do not load: error %d\n", error);
+                return EXIT_FAILURE;
+        }
+        if (!set_up(sampler)) {
+                printf("not ok - no session: %m\n");
+                return EXIT_FAILURE;
+        }
+        begin = cpu_time();
+        while (cpu_time() - begin < BURN_NSEC)
+                ;
+        sampler_stop(sampler);
+        spent = cpu_time() - begin;
+        good = count(sampler, grant.ring_size, &n, &weight);
+        printf("%lu samples of %lu ns each, %lu ns in all; %lu ns of CPU time\n", n, n ? weight / n : 0, weight, spent);
+        /* A virtual machine may miss a tick now and then. */
+        good = good && weight <= spent + spent / 20 && weight >= spent - spent / 5;
+        printf("%s - weights are periods, and their sum is the CPU time\n", good ? "ok" : "not ok");
+        sampler_free(sampler);
+        return good ? EXIT_SUCCESS : EXIT_FAILURE;
+}
