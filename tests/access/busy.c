@@ -4,6 +4,7 @@
 #include <inttypes.h>
 #include <poll.h>
 #include <pthread.h>
+#include <semaphore.h>
 #include <stdbool.h>
 #include <string.h>
 #include <sys/prctl.h>
@@ -101,17 +102,33 @@ int step_spin(_unused_ char *argument, _unused_ char **rest) {
         }
 }
 
-static void *spin_thread(void *name) {
-        prctl(PR_SET_NAME, name);
+typedef struct SpinThread {
+        const char *name;
+        sem_t named;
+} SpinThread;
+
+static void *spin_thread(void *userdata) {
+        SpinThread *spin = userdata;
+
+        prctl(PR_SET_NAME, spin->name);
+        (void) sem_post(&spin->named);
         while (gate_poll(-1))
                 turn();
         return NULL;
 }
 
 int step_thread(char *argument, _unused_ char **rest) {
+        SpinThread spin = {.name = argument};
         pthread_t thread;
+        int r;
 
-        return -pthread_create(&thread, NULL, spin_thread, argument);
+        if (sem_init(&spin.named, /* pshared= */ 0, 0) < 0)
+                return -errno;
+        r = -pthread_create(&thread, NULL, spin_thread, &spin);
+        /* Who looks for the name after "ready" must find it; and what the thread was given is on our stack. */
+        while (r >= 0 && sem_wait(&spin.named) < 0)
+                ;
+        return r;
 }
 
 /* What is written to a terminal's end goes to the other by a work item of the kernel's. */

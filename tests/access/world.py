@@ -58,7 +58,7 @@ class Target:
                 self.pid, self.tid = pid, tid
             elif comm == self.thread:
                 self.thread_tid = tid
-        check(self.pid, f"{self.name} is not in /proc")
+        check(self.pid and bool(self.thread_tid) == bool(thread), f"{self.name} is not in /proc")
 
     def open(self):
         os.write(self.gate[1], b"x")
