@@ -29,6 +29,24 @@ struct rs_identity {
         struct rs_namespace pid_ns;
 };
 
+/*
+ * Where the kernel's text lies: the one secret of this header, in an array of one element that the keeper's child
+ * makes, that every session's programs use, and that no client ever gets.
+ */
+#define RS_KERNEL_RANGES_MAX 1024
+struct rs_kernel_range {
+        __u64 start, end;
+        __u64 module; /* its number */
+};
+
+struct rs_kernel_ranges {
+        __u64 generation;
+        __u64 core_start, core_end; /* _stext, _etext */
+        __u64 jit_start, jit_end;   /* where code is made at run time: what is in no module there is such code */
+        __u64 nr;
+        struct rs_kernel_range ranges[RS_KERNEL_RANGES_MAX]; /* sorted, of modules only, not overlapping */
+};
+
 /* One task, as the iterator describes it. */
 struct rs_task_info {
         struct rs_identity identity; /* of the task itself */

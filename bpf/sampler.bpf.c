@@ -440,8 +440,8 @@ static __always_inline int sample_take(struct sample_context *ctx, __u32 event) 
         }
         if (!(sample.leaf & RS_FRAME_KERNEL_BIT) && sample.leaf >= TASK_SIZE_MAX)
                 sample.leaf = 0;
-        sample.r.flags |= (s->walk.end & 7) << RS_WALK_END_SHIFT;
-        c->walk_end[s->walk.end & 7]++;
+        sample.r.flags |= (s->walk.end & RS_WALK_END_MASK) << RS_WALK_END_SHIFT;
+        c->walk_end[s->walk.end & RS_WALK_END_MASK]++;
 
         sample.time = bpf_ktime_get_boot_ns();
         sample.r.event = event;

@@ -21,6 +21,10 @@
  *                                   <-  STATISTICS
  *      STOP                         ->
  *                                   <-  STOPPED           (START may follow)
+ *      SYMBOLS                      ->                    (whenever, with profile-kernel)
+ *                                   <-  SYMBOL_NAMES + memfd
+ *      MAPS + pidfd                 ->                    (whenever, with profile-system)
+ *                                   <-  MAPPINGS
  *                                   <-  END               (and the socket closes)
  *
  * Every answer has an error: 0, or enum rs_error. After an error the session is in the state it was
@@ -32,10 +36,10 @@
 
 #include "record.h"
 
-#define RS_PROTOCOL_VERSION 1
+#define RS_PROTOCOL_VERSION 2
 
-/* Processes one session may be told to watch. */
-#define RS_TARGETS_MAX 64
+/* Processes, threads and cgroups one session may be told to watch: as many as a sample can tell apart. */
+#define RS_TARGETS_MAX 63
 /* Task-bound events of one session: threads times events. */
 #define RS_TASK_EVENTS_MAX 1024
 #define RS_RINGS_MAX 16
@@ -52,6 +56,10 @@ enum rs_message_type {
         RS_STATS = 10, /* struct rs_request */
         RS_STATISTICS = 11,
         RS_OPEN = 12, /* struct rs_open; to a directly started helper only, unanswered but by END */
+        RS_SYMBOLS = 14, /* struct rs_request */
+        RS_SYMBOL_NAMES = 15,
+        RS_MAPS = 16, /* struct rs_maps, one fd: the pidfd of the process */
+        RS_MAPPINGS = 17,
         RS_END = 13, /* unasked: the session is over, error says why */
 };
 
@@ -75,9 +83,10 @@ enum rs_error {
         RS_ERROR_STATE = 15,        /* not now: the request does not fit the session's state */
         RS_ERROR_EVENTS = 16,       /* the kernel refused the event (too many open files, busy PMU) */
         RS_ERROR_HELPER_GONE = 17,  /* END: the helper ends */
-        RS_ERROR_REVOKED = 18,      /* END: the grant was withdrawn */
+        RS_ERROR_REVOKED = 18,      /* END: the grant was withdrawn: the user's seat is no longer active */
         RS_ERROR_PROTOCOL = 19,     /* END: the client broke the protocol */
         RS_ERROR_NO_USER = 20,      /* END: there is no system user for a directly started helper to become */
+        RS_ERROR_NO_KERNEL_NAMES = 21, /* kernel.kptr_restrict is 2, or the kernel has no symbols */
         RS_ERROR_MAX
 };
 
@@ -90,6 +99,9 @@ enum rs_event_id {
 /* What was granted, and is told again in WELCOME. */
 #define RS_GRANT_TARGETS 0x1 /* task-bound events: TARGET is needed; else every process of the user */
 #define RS_GRANT_DIRECT 0x2  /* the helper was started by the client, polkit was not asked */
+
+#define RS_GRANT_KERNEL 0x4  /* profile-kernel: kernel frames; else the marker */
+#define RS_GRANT_SYSTEM 0x8  /* profile-system: every process of the client's pid namespace, kernel threads included */
 
 struct rs_event {
         __u32 id;         /* enum rs_event_id */
@@ -161,10 +173,40 @@ struct rs_welcome {
 #define RS_TARGET_ON_EXEC 0x1    /* counts from the process's next execve on */
 #define RS_TARGET_NO_INHERIT 0x2 /* children it starts from now on are not followed */
 
+#define RS_TARGET_CGROUP 0x4     /* no fd, and not with the flags above: a cgroup and those below it */
+#define RS_TARGET_CGROUP_V1 0x8  /* of the perf_event hierarchy of cgroup v1 */
+
+/*
+ * TARGET. With RS_GRANT_TARGETS processes and threads, watched by events of their own; without it cgroups,
+ * which narrow what CPU-wide events tell. A cgroup is named by its number, which is that of its
+ * directory's inode: a filter only narrows, so that nothing is learnt by guessing one.
+ */
 struct rs_target {
         struct rs_message m;
         __u32 flags; /* RS_TARGET_* */
         __u32 tid;   /* only this thread, in the client's pid namespace; 0: all threads */
+        __u64 cgroup;
+};
+
+struct rs_symbols {
+        struct rs_message m;
+        __u64 generation;
+        __u64 size; /* bytes in the memfd, whose format is in kernel-names.h */
+};
+
+struct rs_maps {
+        struct rs_message m;
+        __u64 from; /* only mappings that start here or above */
+};
+
+/* As many mappings as fit, one after the other, lowest first. */
+#define RS_MAPPINGS_SIZE 32768
+struct rs_mappings {
+        struct rs_message m;
+        __u64 next;  /* what `from` of the next request is, 0: there are no more */
+        __u32 size;  /* bytes of records that are used */
+        __u32 pad;
+        __u8 records[RS_MAPPINGS_SIZE]; /* struct rs_mapping, each of r.len bytes, a multiple of 8 */
 };
 
 struct rs_targeted {
@@ -179,6 +221,7 @@ struct rs_statistics {
         __u64 count[RS_EVENTS_MAX];   /* in units of the event, 0 where not task-bound */
         __u64 enabled[RS_EVENTS_MAX]; /* ns */
         __u64 running[RS_EVENTS_MAX]; /* ns, less than enabled where the PMU was shared */
+        __u64 missed;  /* ns of CPU time without an event: CPUs that were offline, with CPU-wide events */
 };
 
 union rs_any_message {
@@ -190,12 +233,15 @@ union rs_any_message {
         struct rs_target target;
         struct rs_targeted targeted;
         struct rs_statistics statistics;
+        struct rs_symbols symbols;
+        struct rs_maps maps;
+        struct rs_mappings mappings;
 };
 
 _Static_assert(sizeof(struct rs_message) == 24, "wire format");
 _Static_assert(sizeof(struct rs_grant) == 24 + 16 * RS_EVENTS_MAX, "wire format");
 _Static_assert(sizeof(struct rs_hello) == 32, "wire format");
 _Static_assert(sizeof(struct rs_welcome) == 72 + 4 * 32 + 16 * RS_EVENTS_MAX, "wire format");
-_Static_assert(sizeof(struct rs_target) == 32, "wire format");
+_Static_assert(sizeof(struct rs_target) == 40, "wire format");
 _Static_assert(sizeof(struct rs_targeted) == 32, "wire format");
-_Static_assert(sizeof(struct rs_statistics) == 24 + 24 * RS_EVENTS_MAX, "wire format");
+_Static_assert(sizeof(struct rs_statistics) == 32 + 24 * RS_EVENTS_MAX, "wire format");

@@ -24,7 +24,7 @@ typedef long long __s64;
 #endif
 
 /* Raised whenever a record or the counters change shape; stated in WELCOME. */
-#define RS_LAYOUT_VERSION 1
+#define RS_LAYOUT_VERSION 2
 
 #define RS_FRAMES_MAX 255
 #define RS_EVENTS_MAX 8
@@ -35,6 +35,7 @@ enum rs_record_type {
         RS_RECORD_WSAMPLE = 2, /* struct rs_wsample */
         RS_RECORD_STACK = 3,   /* struct rs_stack */
         RS_RECORD_PROCESS = 4, /* struct rs_process */
+        RS_RECORD_MAPPING = 5, /* struct rs_mapping */
 };
 
 struct rs_record {
@@ -42,12 +43,17 @@ struct rs_record {
         __u8 event;  /* samples: index of the event; PROCESS: enum rs_process_kind; else 0 */
         __u16 len;   /* of the whole record in bytes, this header included */
         __u16 cpu;   /* where it was written */
-        __u16 flags; /* samples: RS_SAMPLE_*, and enum rs_walk_end << RS_WALK_END_SHIFT */
+        __u16 flags; /* samples: RS_SAMPLE_*, the target, and enum rs_walk_end; MAPPING: RS_MAPPING_*; else 0 */
 };
 
 #define RS_SAMPLE_KERNEL_MODE 0x0001 /* the interrupt hit the kernel */
-#define RS_SAMPLE_NO_USER 0x0002     /* there is no user part: an io or user worker, or an exec under way */
-#define RS_WALK_END_SHIFT 8          /* the upper byte */
+#define RS_SAMPLE_NO_USER 0x0002     /* there is no user part: an io or user worker, a kernel thread, or an exec under way */
+#define RS_SAMPLE_IDLE 0x0004        /* softirq work on an idle CPU; pid and tid are 0 */
+/* Which target the task belongs to, counted from 1 in the order they were accepted; 0: none was named. */
+#define RS_SAMPLE_TARGET_SHIFT 4
+#define RS_SAMPLE_TARGET_MASK 0x3f
+#define RS_WALK_END_SHIFT 10
+#define RS_WALK_END_MASK 0xf
 
 /* How the walk over the user stack ended. */
 enum rs_walk_end {
@@ -69,8 +75,15 @@ enum rs_walk_end {
 #define RS_FRAME_MODULE_SHIFT 48
 #define RS_FRAME_MODULE_MASK 0x7fffULL
 #define RS_FRAME_OFFSET_MASK 0x0000ffffffffffffULL
-/* The marker for "somewhere in the kernel", all that is told without profile-kernel. */
-#define RS_FRAME_KERNEL (RS_FRAME_KERNEL_BIT | (RS_FRAME_MODULE_MASK << RS_FRAME_MODULE_SHIFT))
+/* Module 0 is the kernel's own text; the numbers of modules are never used again (kernel-names.h). */
+#define RS_MODULE_CORE 0
+#define RS_MODULE_MAX 0x7ff0 /* above are the markers */
+/* "Somewhere in the kernel": all that is told without profile-kernel, or where kernel.kptr_restrict is 2. */
+#define RS_FRAME_KERNEL (RS_FRAME_KERNEL_BIT | (0x7fffULL << RS_FRAME_MODULE_SHIFT))
+/* Code that was made while the kernel runs: BPF programs and trampolines. */
+#define RS_FRAME_KERNEL_JIT (RS_FRAME_KERNEL_BIT | (0x7ffeULL << RS_FRAME_MODULE_SHIFT))
+/* In no text that is known, as of a module loaded a moment ago. */
+#define RS_FRAME_KERNEL_UNKNOWN (RS_FRAME_KERNEL_BIT | (0x7ffdULL << RS_FRAME_MODULE_SHIFT))
 
 struct rs_sample {
         struct rs_record r;
@@ -124,6 +137,28 @@ struct rs_process {
 };
 
 /*
+ * A mapping with code in it, as it was at `time`: told when a sample lies in one that was not told of yet, since the
+ * process may be gone before anybody can read its maps. At most one comes with each sample, after it; so
+ * the stack may have come before the mappings of its frames. Names are as the kernel has them, and end with a 0
+ * that is counted.
+ */
+#define RS_PATH_MAX 1024
+#define RS_MAPPING_DELETED 0x0001   /* the file had no name any more */
+#define RS_MAPPING_INCOMPLETE 0x0002 /* the path's beginning is missing: it was too long or too deep */
+struct rs_mapping {
+        struct rs_record r;
+        __u64 time;          /* ns, CLOCK_BOOTTIME */
+        __u64 process_start; /* as in struct rs_process */
+        __u64 start, end;    /* addresses */
+        __u64 offset;        /* in the file, bytes */
+        __u64 inode;         /* 0: no file, anonymous memory */
+        __u32 pid;
+        __u32 dev_major, dev_minor;
+        __u32 path_len;      /* bytes of path, its final 0 included; 0: none */
+        char path[];         /* padded with zeros to a multiple of 8 */
+};
+
+/*
  * Counters, one per possible CPU, in an array the client maps read-only (stride: sizeof). All only
  * count what the access rule admitted, so that nothing about other people can be read from them.
  * taken == emitted + lost, exactly, once the events are stopped.
@@ -137,7 +172,10 @@ struct rs_counters {
         __u64 processes;      /* PROCESS records written */
         __u64 processes_lost; /* PROCESS records the ring had no room for */
         __u64 ring_peak;      /* highest fill of the ring seen here, bytes */
-        __u64 walk_end[8];    /* samples by enum rs_walk_end */
+        __u64 mappings;       /* MAPPING records written */
+        __u64 mappings_lost;  /* MAPPING records the ring had no room for */
+        __u64 pad[6];
+        __u64 walk_end[16];   /* samples by enum rs_walk_end */
 };
 
 _Static_assert(sizeof(struct rs_record) == 8, "layout");
@@ -145,5 +183,6 @@ _Static_assert(sizeof(struct rs_sample) == 40, "layout");
 _Static_assert(sizeof(struct rs_wsample) == 48, "layout");
 _Static_assert(sizeof(struct rs_stack) == 24, "layout");
 _Static_assert(sizeof(struct rs_process) == 56, "layout");
-_Static_assert(sizeof(struct rs_counters) == 128, "layout");
-_Static_assert(RS_WALK_END_MAX <= 8, "counters hold every reason");
+_Static_assert(sizeof(struct rs_mapping) == 72, "layout");
+_Static_assert(sizeof(struct rs_counters) == 256, "layout");
+_Static_assert(RS_WALK_END_MAX <= 16, "counters hold every reason");

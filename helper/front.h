@@ -26,6 +26,8 @@
 #define FRONT_ERROR_FAILED FRONT_ERROR("Failed")
 
 #define FRONT_ACTION_OWN "org.ringside.helper1.profile-own"
+#define FRONT_ACTION_KERNEL "org.ringside.helper1.profile-kernel"
+#define FRONT_ACTION_SYSTEM "org.ringside.helper1.profile-system"
 
 /* Calls waiting for an answer, of everybody together. */
 #define FRONT_REQUESTS_MAX 64

@@ -13,7 +13,7 @@ void grant_init(struct rs_grant *grant) {
 }
 
 const char *grant_check(const struct rs_grant *grant) {
-        if (grant->grants & ~(RS_GRANT_TARGETS | RS_GRANT_DIRECT))
+        if (grant->grants & ~(RS_GRANT_TARGETS | RS_GRANT_DIRECT | RS_GRANT_KERNEL | RS_GRANT_SYSTEM))
                 return "unknown grant";
         if (grant->max_frames < 1 || grant->max_frames > RS_FRAMES_MAX)
                 return "stack-depth must be 1 to 255";

@@ -10,8 +10,17 @@
 
 #include "protocol.h"
 
-/*
- * Reads a{sv} from the message into a grant, without the uid. Returns 0, or -EINVAL with *ret_error
- * set to org.freedesktop.DBus.Error.InvalidArgs.
- */
-int options_read(sd_bus_message *m, struct rs_grant *ret, sd_bus_error *ret_error);
+/* What polkit is to be asked about kernel frames, which a session can do without. */
+enum OptionsKernel {
+        OPTIONS_KERNEL_NO,
+        OPTIONS_KERNEL_QUIET, /* without a question to anybody */
+        OPTIONS_KERNEL_ASK,   /* with one, where the call allows it */
+};
+
+typedef struct Options {
+        struct rs_grant grant; /* without the uid, and without kernel frames */
+        enum OptionsKernel kernel;
+} Options;
+
+/* Reads a{sv}. Returns 0, or -EINVAL with *ret_error set to org.freedesktop.DBus.Error.InvalidArgs. */
+int options_read(sd_bus_message *m, Options *ret, sd_bus_error *ret_error);

@@ -23,8 +23,10 @@ struct Request {
         uint32_t id;
         bool charged;
         bool asking;   /* polkit has our question */
+        bool admitted; /* it said yes to the scope; what it is asked now is about the kernel */
         bool spawning; /* the keeper has it; the charge is the session's, whatever becomes of the caller */
         sd_bus_message *message;
+        enum OptionsKernel kernel;
         struct rs_grant grant;
         sd_bus_slot *vanished;
         sd_bus_slot *call; /* the pending one, to the bus or to polkit */
@@ -61,9 +63,24 @@ Request *request_find(Front *front, uint32_t id) {
         return NULL;
 }
 
+static const char *request_action(const Request *request) {
+        return request->grant.grants & RS_GRANT_SYSTEM ? FRONT_ACTION_SYSTEM : FRONT_ACTION_OWN;
+}
+
+/* One line for each request: whose, what, and what became of it. */
+static void request_log(const Request *request, int priority, const char *outcome, const char *why) {
+        const uint32_t grants = request->grant.grants;
+
+        log_line(priority, "%s: uid %" PRIu32 ", %s, scope %s%s%s%s", outcome, request->grant.uid,
+                 request_action(request), grants & RS_GRANT_SYSTEM ? "system" : "own",
+                 grants & RS_GRANT_TARGETS ? ", targets" : "", grants & RS_GRANT_KERNEL ? ", kernel frames" : "", why);
+}
+
 static void request_refuse(Request *request, const char *name, const char *text) {
-        log_line(LOG_NOTICE, "refused: uid %" PRIu32 ", %s, scope own%s: %s", request->grant.uid, FRONT_ACTION_OWN,
-                 request->grant.grants & RS_GRANT_TARGETS ? ", targets" : "", strrchr(name, '.') + 1);
+        char why[32];
+
+        snprintf(why, sizeof(why), ": %s", strrchr(name, '.') + 1);
+        request_log(request, LOG_NOTICE, "refused", why);
         (void) sd_bus_reply_method_errorf(request->message, name, "%s", text);
         request_free(request);
 }
@@ -71,12 +88,14 @@ static void request_refuse(Request *request, const char *name, const char *text)
 /* ---- keeper ---- */
 
 void request_spawned(Request *request, int error) {
+        char session[32];
+
         if (error != 0) {
                 request_refuse(request, FRONT_ERROR_FAILED, "The session process cannot be started; the journal has more.");
                 return;
         }
-        log_line(LOG_INFO, "granted: uid %" PRIu32 ", %s, scope own%s, session %" PRIu32, request->grant.uid,
-                 FRONT_ACTION_OWN, request->grant.grants & RS_GRANT_TARGETS ? ", targets" : "", request->id);
+        snprintf(session, sizeof(session), ", session %" PRIu32, request->id);
+        request_log(request, LOG_INFO, "granted", session);
         /* Should the reply not arrive, the session sees its end. */
         (void) sd_bus_reply_method_return(request->message, "h", request->client_fd);
         request_free(request);
@@ -104,38 +123,52 @@ static void request_spawn(Request *request) {
 
 /* ---- polkit ---- */
 
+static void cancellation_id(const Request *request, char text[static 32]) {
+        snprintf(text, 32, "ringside-%" PRIu32, request->id);
+}
+
+static int request_ask(Request *request);
+
+/* Kernel frames are a wish: without a yes to them there is a session all the same, which tells its client so. */
+static void request_go_on(Request *request) {
+        request->admitted = true;
+        if (request->kernel == OPTIONS_KERNEL_NO || request_ask(request) < 0)
+                request_spawn(request);
+}
+
 static int on_polkit(sd_bus_message *reply, void *userdata, _unused_ sd_bus_error *error) {
         Request *request = userdata;
         int authorized = false, challenge = false, r;
+        char text[160];
 
         request->asking = false;
         request->call = sd_bus_slot_unref(request->call);
-        if (sd_bus_message_is_method_error(reply, NULL)) {
+        r = sd_bus_message_is_method_error(reply, NULL) ? -EIO : sd_bus_message_enter_container(reply, 'r', "bba{ss}");
+        if (r >= 0)
+                r = sd_bus_message_read(reply, "bb", &authorized, &challenge);
+        if (request->admitted) {
+                if (r >= 0 && authorized)
+                        request->grant.grants |= RS_GRANT_KERNEL;
+                request_spawn(request);
+        } else if (sd_bus_message_is_method_error(reply, NULL)) {
                 log_line(LOG_WARNING, "polkit: %s", sd_bus_message_get_error(reply)->name);
                 request_refuse(request, FRONT_ERROR_NO_POLKIT,
                                "polkit does not answer, so nobody can be asked. Is polkitd installed and able to start?");
-                return 1;
+        } else if (r >= 0 && authorized)
+                request_go_on(request);
+        else {
+                snprintf(text, sizeof(text), "polkit action %s %s", request_action(request),
+                         r >= 0 && challenge ? "needs authentication, and nobody could be asked." : "is not granted to you.");
+                request_refuse(request, FRONT_ERROR_DENIED, text);
         }
-        r = sd_bus_message_enter_container(reply, 'r', "bba{ss}");
-        if (r >= 0)
-                r = sd_bus_message_read(reply, "bb", &authorized, &challenge);
-        if (r >= 0 && authorized)
-                request_spawn(request);
-        else if (r >= 0 && challenge)
-                request_refuse(request, FRONT_ERROR_DENIED,
-                               "polkit action " FRONT_ACTION_OWN " needs authentication, and nobody could be asked.");
-        else
-                request_refuse(request, FRONT_ERROR_DENIED, "polkit action " FRONT_ACTION_OWN " is not granted to you.");
         return 1;
-}
-
-static void cancellation_id(const Request *request, char text[static 32]) {
-        snprintf(text, 32, "ringside-%" PRIu32, request->id);
 }
 
 /* No timeout while a person types; the caller's end cancels it. */
 static int request_ask(Request *request) {
         _cleanup_(sd_bus_message_unrefp) sd_bus_message *m = NULL;
+        bool interactive = sd_bus_message_get_allow_interactive_authorization(request->message) > 0 &&
+                           (!request->admitted || request->kernel == OPTIONS_KERNEL_ASK);
         char cancel[32];
         int r;
 
@@ -146,9 +179,9 @@ static int request_ask(Request *request) {
         if (r < 0)
                 return r;
         r = sd_bus_message_append(m, "(sa{sv})sa{ss}us", "system-bus-name", 1, "name", "s",
-                                  sd_bus_message_get_sender(request->message), FRONT_ACTION_OWN, 0,
-                                  sd_bus_message_get_allow_interactive_authorization(request->message) > 0 ? 1U : 0U,
-                                  cancel);
+                                  sd_bus_message_get_sender(request->message),
+                                  request->admitted ? FRONT_ACTION_KERNEL : request_action(request), 0,
+                                  interactive ? 1U : 0U, cancel);
         if (r < 0)
                 return r;
         r = sd_bus_call_async(request->front->bus, &request->call, m, on_polkit, request, UINT64_MAX);
@@ -167,7 +200,7 @@ static int on_vanished(_unused_ sd_bus_message *m, void *userdata, _unused_ sd_b
                                                 "org.freedesktop.PolicyKit1.Authority", "CancelCheckAuthorization",
                                                 NULL, NULL, "s", cancel);
         }
-        log_line(LOG_NOTICE, "refused: uid %" PRIu32 ", %s: the caller has gone", request->grant.uid, FRONT_ACTION_OWN);
+        request_log(request, LOG_NOTICE, "refused", ": the caller has gone");
         request_free(request);
         return 0;
 }
@@ -242,20 +275,20 @@ static int request_look_up(Request *request) {
 }
 
 int request_start(Front *front, sd_bus_message *m, sd_bus_error *error) {
-        struct rs_grant grant;
+        Options options;
         Request *request;
         size_t i = 0;
         int r;
 
-        r = options_read(m, &grant, error);
+        r = options_read(m, &options, error);
         if (r < 0)
                 return r;
-        for (size_t e = 0; e < grant.nr_events; e++) {
-                const char *problem = front_event_problem(front, grant.events[e].id);
+        for (size_t e = 0; e < options.grant.nr_events; e++) {
+                const char *problem = front_event_problem(front, options.grant.events[e].id);
 
                 if (problem)
                         return sd_bus_error_setf(error, FRONT_ERROR_NO_EVENT, "%s: %s",
-                                                 event_type_by_id(grant.events[e].id)->name, problem);
+                                                 event_type_by_id(options.grant.events[e].id)->name, problem);
         }
         if (request_has_sender(front, sd_bus_message_get_sender(m)))
                 return sd_bus_error_setf(error, FRONT_ERROR_PENDING, "%s", another_pending);
@@ -271,7 +304,8 @@ int request_start(Front *front, sd_bus_message *m, sd_bus_error *error) {
                 .index = i,
                 .id = ++front->last_id,
                 .message = sd_bus_message_ref(m),
-                .grant = grant,
+                .kernel = options.kernel,
+                .grant = options.grant,
                 .client_fd = -1,
         };
         /* Until the bus has told: nobody. */

@@ -117,7 +117,7 @@ static void test_grants(void **state) {
         (void) state;
         for (unsigned bit = 0; bit < 32; bit++) {
                 grant.grants = 1U << bit;
-                if (grant.grants == RS_GRANT_TARGETS || grant.grants == RS_GRANT_DIRECT)
+                if (bit < 4)
                         assert_null(grant_check(&grant));
                 else
                         assert_refused(&grant, "unknown grant");

@@ -15,6 +15,6 @@ enum { DECODE_OK = 0, DECODE_UNKNOWN = 1, DECODE_MALFORMED = 2 };
 
 /*
  * bytes: aligned to 8, size of them, as the ring gave them. n_events: how many events the session has.
- * ret points into bytes. Returns DECODE_*.
+ * ret points into bytes (frames, path). Returns DECODE_*.
  */
 int decode_record(const void *bytes, size_t size, unsigned n_events, RingsideRecord *ret);

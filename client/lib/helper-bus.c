@@ -67,15 +67,22 @@ static int open_bus(sd_bus **ret, RingsideError *error) {
         return 0;
 }
 
-static int append_options(sd_bus_message *m, const struct rs_grant *grant) {
+static int append_options(sd_bus_message *m, const HelperRequest *request) {
+        static const char *const kernel[] = {
+                [RINGSIDE_KERNEL_QUIET] = "quiet",
+                [RINGSIDE_KERNEL_ASK] = "ask",
+                [RINGSIDE_KERNEL_NO] = "no",
+        };
+        const struct rs_grant *grant = &request->grant;
         int r;
 
         r = sd_bus_message_open_container(m, 'a', "{sv}");
         if (r < 0)
                 return r;
-        r = sd_bus_message_append(m, "{sv}{sv}{sv}{sv}", "scope", "s", "own", "targets", "b",
-                                  !!(grant->grants & RS_GRANT_TARGETS), "ring-size", "t", grant->ring_size,
-                                  "stack-depth", "u", grant->max_frames);
+        r = sd_bus_message_append(m, "{sv}{sv}{sv}{sv}{sv}", "scope", "s",
+                                  grant->grants & RS_GRANT_SYSTEM ? "system" : "own", "kernel", "s",
+                                  kernel[request->kernel], "targets", "b", !!(grant->grants & RS_GRANT_TARGETS),
+                                  "ring-size", "t", grant->ring_size, "stack-depth", "u", grant->max_frames);
         if (r < 0)
                 return r;
         r = sd_bus_message_open_container(m, 'e', "sv");
@@ -116,7 +123,7 @@ static int call_open(sd_bus *bus, const HelperRequest *request, sd_bus_error *e,
         r = sd_bus_message_set_allow_interactive_authorization(m, request->interactive);
         if (r < 0)
                 return r;
-        r = append_options(m, &request->grant);
+        r = append_options(m, request);
         if (r < 0)
                 return r;
         /* However long it takes to type a password. */

@@ -89,6 +89,8 @@ int helper_open_direct(const HelperRequest *request, int *ret_fd, pid_t *ret_pid
         const int on = 1;
         int pair[2], r;
 
+        if (request->kernel != RINGSIDE_KERNEL_NO)
+                open.grant.grants |= RS_GRANT_KERNEL;
         if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, pair) < 0)
                 return error_set(error, -errno, NULL, "no socket for the helper: %s", strerror(errno));
         ours = pair[0];

@@ -45,11 +45,13 @@ static const struct {
         [RS_ERROR_STATE] = {RINGSIDE_E_PROTOCOL, "the session cannot do that now", NULL},
         [RS_ERROR_EVENTS] = {RINGSIDE_E_KERNEL, "the kernel refuses to count", "'ringside doctor' has more."},
         [RS_ERROR_HELPER_GONE] = {RINGSIDE_E_ENDED, "the helper has ended", "What was recorded is kept."},
-        [RS_ERROR_REVOKED] = {RINGSIDE_E_ENDED, "the permission to profile was withdrawn", "What was recorded is kept."},
+        [RS_ERROR_REVOKED] = {RINGSIDE_E_ENDED, "the permission to profile was withdrawn: your seat is no longer active", "What was recorded is kept."},
         [RS_ERROR_PROTOCOL] = {RINGSIDE_E_PROTOCOL, "the helper did not understand",
                                "Install library and helper of one version."},
         [RS_ERROR_NO_USER] = {RINGSIDE_E_NO_HELPER, "there is no system user \"ringside\" for the helper to run as",
                               "systemd-sysusers creates it, or: adduser --system --group --no-create-home ringside"},
+        [RS_ERROR_NO_KERNEL_NAMES] = {RINGSIDE_E_KERNEL, "the kernel does not tell the names of its functions",
+                                      "kernel.kptr_restrict is 2, or the kernel was built without CONFIG_KALLSYMS."},
 };
 
 int helper_error(RingsideError *ret, uint32_t error, int detail) {

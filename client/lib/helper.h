@@ -15,6 +15,7 @@
 typedef struct HelperRequest {
         struct rs_grant grant;
         bool interactive;
+        enum RingsideKernel kernel; /* direct: anything but NO is granted */
 } HelperRequest;
 
 /* AUTO becomes BUS or DIRECT: direct for who could start the helper with its capabilities. */

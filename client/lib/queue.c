@@ -52,9 +52,13 @@ void queue_done(Queue *queue) {
 }
 
 static size_t entry_size(const RingsideRecord *record) {
-        size_t n = record->type == RINGSIDE_STACK ? record->stack.n_frames : 0;
+        size_t n = 0;
 
-        return sizeof(Entry) + n * sizeof(uint64_t);
+        if (record->type == RINGSIDE_STACK)
+                n = record->stack.n_frames * sizeof(uint64_t);
+        else if (record->type == RINGSIDE_MAPPING)
+                n = (strlen(record->mapping.path) + sizeof(uint64_t)) / sizeof(uint64_t) * sizeof(uint64_t);
+        return sizeof(Entry) + n;
 }
 
 int queue_push(Queue *queue, const RingsideRecord *record) {
@@ -84,6 +88,8 @@ int queue_push(Queue *queue, const RingsideRecord *record) {
         entry->record = *record;
         if (record->type == RINGSIDE_STACK && record->stack.n_frames > 0)
                 memcpy(entry->frames, record->stack.frames, record->stack.n_frames * sizeof(uint64_t));
+        else if (record->type == RINGSIDE_MAPPING)
+                entry->record.mapping.path = strcpy((char *) entry->frames, record->mapping.path);
         atomic_fetch_add_explicit(&queue->bytes, n, memory_order_relaxed);
         atomic_store_explicit(&chunk->used, used + n, memory_order_release);
         return 0;

@@ -75,6 +75,8 @@ enum RingsideRecordType {
         RINGSIDE_SAMPLE = 1,
         RINGSIDE_STACK = 3,
         RINGSIDE_PROCESS = 4,
+        RINGSIDE_MAPPING = 5,
+        RINGSIDE_KERNEL_NAMES = 6,
 };
 
 enum RingsideProcessKind {
@@ -100,6 +102,12 @@ enum RingsideWalkEnd {
 
 /* "Somewhere in the kernel": the leaf of kernel-mode samples without kernel frames. */
 #define RINGSIDE_FRAME_KERNEL 0xffff000000000000ULL
+/* Code made at run time, as BPF programs; and code in no module that is known. */
+#define RINGSIDE_FRAME_KERNEL_JIT 0xfffe000000000000ULL
+#define RINGSIDE_FRAME_KERNEL_UNKNOWN 0xfffd000000000000ULL
+/* Other kernel frames: a number that stands for a module (0: the kernel itself), and an offset into its text. */
+#define RINGSIDE_FRAME_MODULE(frame) ((unsigned) ((uint64_t) (frame) >> 48 & 0x7fff))
+#define RINGSIDE_FRAME_OFFSET(frame) ((uint64_t) (frame) & 0xffffffffffffULL)
 #define RINGSIDE_FRAME_IS_KERNEL(frame) (((uint64_t) (frame)) >> 63)
 
 /* One record; the pointers in it are valid until the callback returns. */
@@ -114,6 +122,8 @@ typedef struct RingsideRecord {
                         uint32_t event;  /* index into the session's events */
                         uint64_t weight; /* units of the event; 0: one period */
                         bool kernel_mode;
+                        bool idle;       /* softirq work on an idle CPU; pid and tid are 0 */
+                        unsigned target; /* whose it is: 1 for the first that was added; 0: none was */
                         enum RingsideWalkEnd walk_end;
                         uint64_t leaf;  /* an address of pid's, a kernel frame, or 0 */
                         uint64_t stack; /* id of the callers, 0: none */
@@ -130,6 +140,21 @@ typedef struct RingsideRecord {
                         uint64_t start; /* when the process started */
                         char comm[17];  /* name of thread tid, any bytes, ends with 0 */
                 } process;
+                struct {
+                        uint64_t process_start;
+                        uint64_t start, end; /* addresses */
+                        uint64_t offset;     /* in the file, bytes */
+                        uint64_t inode;      /* 0: no file */
+                        uint32_t dev_major, dev_minor;
+                        bool deleted;    /* the file had no name any more */
+                        bool incomplete; /* the path lacks its beginning */
+                        const char *path; /* "": none; any bytes, ends with 0 */
+                } mapping;
+                struct {
+                        int fd; /* a sealed memfd, -1: there are no names (kernel.kptr_restrict) */
+                        uint64_t size;
+                        uint64_t generation;
+                } kernel_names; /* pid and tid are 0 */
         };
 } RingsideRecord;
 
@@ -176,6 +201,18 @@ RINGSIDE_PUBLIC int ringside_session_set_frequency(RingsideSession *session, uin
 RINGSIDE_PUBLIC int ringside_session_set_ring_size(RingsideSession *session, uint64_t bytes);
 /* How many callers of the interrupted instruction are told, 1 to 255; default 127. */
 RINGSIDE_PUBLIC int ringside_session_set_max_frames(RingsideSession *session, unsigned frames);
+enum RingsideKernel {
+        RINGSIDE_KERNEL_QUIET = 0, /* kernel frames where they are granted without a question */
+        RINGSIDE_KERNEL_ASK = 1,   /* the user may be asked for them, where `interactive` allows it; else as QUIET */
+        RINGSIDE_KERNEL_NO = 2,
+};
+RINGSIDE_PUBLIC int ringside_session_set_kernel(RingsideSession *session, enum RingsideKernel kernel);
+
+enum RingsideScope {
+        RINGSIDE_SCOPE_OWN = 0,    /* processes the caller may see */
+        RINGSIDE_SCOPE_SYSTEM = 1, /* every process of the caller's pid namespace, and the kernel's own threads */
+};
+RINGSIDE_PUBLIC int ringside_session_set_scope(RingsideSession *session, enum RingsideScope scope);
 /* Whether polkit may ask the user (default: no). Somebody must be there to answer: an agent. */
 RINGSIDE_PUBLIC int ringside_session_set_interactive(RingsideSession *session, bool interactive);
 /* true: only processes named by add_target are sampled. false (default): all of the caller's. */
@@ -189,6 +226,14 @@ RINGSIDE_PUBLIC int ringside_session_open(RingsideSession *session);
 
 /* pidfd is borrowed. tid 0: every thread. Returns how many threads are watched. */
 RINGSIDE_PUBLIC int ringside_session_add_target(RingsideSession *session, int pidfd, pid_t tid, unsigned flags);
+/*
+ * Only tasks of this cgroup and those below it; of untargeted sessions. id: the number of the inode of its
+ * directory. v1: one of the perf_event hierarchy of cgroup v1. Processes, threads and cgroups are numbered
+ * from 1 in the order they are added, at most 63.
+ */
+RINGSIDE_PUBLIC int ringside_session_add_cgroup(RingsideSession *session, uint64_t id, bool v1);
+/* What was granted; of an open session. */
+RINGSIDE_PUBLIC bool ringside_session_has_kernel_frames(RingsideSession *session);
 RINGSIDE_PUBLIC int ringside_session_start(RingsideSession *session);
 RINGSIDE_PUBLIC int ringside_session_stop(RingsideSession *session);
 

@@ -137,6 +137,23 @@ int ringside_session_set_targeted(RingsideSession *session, bool targeted) {
         return 0;
 }
 
+int ringside_session_set_kernel(RingsideSession *session, enum RingsideKernel kernel) {
+        if (kernel < RINGSIDE_KERNEL_QUIET || kernel > RINGSIDE_KERNEL_NO)
+                return fail(session, RINGSIDE_E_INVALID, NULL, "no such way to ask for kernel frames");
+        session->request.kernel = kernel;
+        return 0;
+}
+
+int ringside_session_set_scope(RingsideSession *session, enum RingsideScope scope) {
+        if (scope != RINGSIDE_SCOPE_OWN && scope != RINGSIDE_SCOPE_SYSTEM)
+                return fail(session, RINGSIDE_E_INVALID, NULL, "no such scope");
+        if (scope == RINGSIDE_SCOPE_SYSTEM)
+                session->request.grant.grants |= RS_GRANT_SYSTEM;
+        else
+                session->request.grant.grants &= ~RS_GRANT_SYSTEM;
+        return 0;
+}
+
 /* ---- the socket ---- */
 
 static int session_ended(RingsideSession *session) {
@@ -372,6 +389,23 @@ int ringside_session_add_target(RingsideSession *session, int pidfd, pid_t tid, 
         r = session_ask(session, RS_TARGET, &target.m, sizeof(target), pidfd, &answer, sizeof(answer.targeted), &packet);
         packet_done(&packet);
         return r < 0 ? r : (int) MIN(answer.targeted.threads, (uint32_t) RS_TASK_EVENTS_MAX);
+}
+
+int ringside_session_add_cgroup(RingsideSession *session, uint64_t id, bool v1) {
+        struct rs_target target = {.flags = RS_TARGET_CGROUP | (v1 ? RS_TARGET_CGROUP_V1 : 0), .cgroup = id};
+        union rs_any_message answer;
+        Packet packet = {};
+        int r;
+
+        if (id == 0)
+                return fail(session, RINGSIDE_E_INVALID, NULL, "no cgroup has the number 0");
+        r = session_ask(session, RS_TARGET, &target.m, sizeof(target), -1, &answer, sizeof(answer.targeted), &packet);
+        packet_done(&packet);
+        return r;
+}
+
+bool ringside_session_has_kernel_frames(RingsideSession *session) {
+        return session->welcome.grants & RS_GRANT_KERNEL;
 }
 
 int ringside_session_start(RingsideSession *session) {

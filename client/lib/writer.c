@@ -457,6 +457,9 @@ int writer_handle(Writer *writer, const RingsideRecord *record) {
                 return handle_stack(writer, record);
         case RINGSIDE_PROCESS:
                 return processes_handle(&writer->processes, record);
+        case RINGSIDE_MAPPING:
+        case RINGSIDE_KERNEL_NAMES:
+                return 0;
         }
         return 0;
 }

@@ -117,6 +117,9 @@ static int print_record(const RingsideRecord *r, _unused_ void *userdata) {
         case RINGSIDE_PROCESS:
                 print_process(r);
                 break;
+        case RINGSIDE_MAPPING:
+        case RINGSIDE_KERNEL_NAMES:
+                break;
         }
         return 0;
 }

@@ -33,10 +33,12 @@ libc = ctypes.CDLL(None, use_errno=True)
 
 # common/protocol.h
 HELLO, WELCOME, TARGET, TARGETED, START, STARTED, STOP, STOPPED, STATS, STATISTICS, OPEN, END = range(2, 14)
+SYMBOLS, SYMBOL_NAMES, MAPS, MAPPINGS = range(14, 18)
 OK, E_VERSION, E_IDENTITY = 0, 2, 3
 E_TARGET_GONE, E_TARGET_HIDDEN, E_TARGET_LIMIT, E_STATE, E_HELPER_GONE, E_PROTOCOL = 12, 13, 14, 15, 17, 19
-GRANT_TARGETS = 1
-TARGETS_MAX = 64
+VERSION = 2
+GRANT_TARGETS, GRANT_DIRECT, GRANT_KERNEL, GRANT_SYSTEM = 1, 2, 4, 8
+TARGETS_MAX = 63
 HEAD = struct.Struct("<IIQIi")
 GRANT = struct.Struct("<IIIIQ" + "IIQ" * 8)
 WELCOME_SIZE = 72 + 4 * 32 + 16 * 8
@@ -410,7 +412,7 @@ class Session:
                 check(length == 24, "END is malformed")
                 reason = error
 
-    def hello(self, version=1, pidfd=None):
+    def hello(self, version=VERSION, pidfd=None):
         own = os.pidfd_open(os.getpid()) if pidfd is None else pidfd
         try:
             error, data = self.ask(HELLO, struct.pack("<II", version, 0), [own])
@@ -424,7 +426,7 @@ class Session:
         """(error, threads); pid may be a descriptor given as [fd]."""
         fd = pid[0] if isinstance(pid, list) else os.pidfd_open(pid)
         try:
-            error, data = self.ask(TARGET, struct.pack("<II", flags, tid), [fd])
+            error, data = self.ask(TARGET, struct.pack("<IIQ", flags, tid, 0), [fd])
         finally:
             if not isinstance(pid, list):
                 os.close(fd)

@@ -83,7 +83,7 @@ def test_options():
 
     clock = ("cpu-clock", False, 99)
     good = [("targets", ("b", True)), events(clock), ("ring-size", ("t", 65536)), ("stack-depth", ("u", 255)),
-            ("scope", ("s", "own"))]
+            ("scope", ("s", "own")), ("kernel", ("s", "no"))]
     evil = "x\n<0>ringside-helper: granted: uid 0 \x1b[2J"
     cases = [[], good + [("nope", ("s", "x"))], good + [("", ("s", "x"))], good + [("Scope", ("s", "own"))],
              good + [(evil, ("s", evil))], good + [("perf_event_attr", ("ay", b"\0" * 128))],
@@ -92,6 +92,7 @@ def test_options():
     for key, values in {
             "scope": [("s", "all"), ("s", ""), ("s", "OWN"), ("s", evil), ("s", "o" * MIB), ("u", 1),
                       ("v", ("s", "own"))],
+            "kernel": [("s", "yes"), ("s", ""), ("s", "NO"), ("s", evil), ("b", True), ("u", 1), ("v", ("s", "no"))],
             "targets": [("s", "true"), ("u", 1), ("y", 1), ("v", ("b", True)), ("ab", [True])],
             "ring-size": [("t", n) for n in (0, 1, 4096, 32768, 65535, 65537, 98304, 1 << 27, 1 << 63, (1 << 64) - 1)] +
                          [("u", 65536), ("x", 65536), ("d", 65536.0)],
