@@ -120,7 +120,7 @@ static void process_read_cmdline(Process *process) {
 }
 
 static int process_add_row(Processes *processes, Process *process) {
-        return store_add_process(processes->store, process->pid, process->parent_id,
+        return store_add_process(processes->store, process->pid, /* inner_pid= */ 0, process->parent_id,
                                  relative(processes, process->start), process->comm, process->cmdline,
                                  process->cmdline_len, &process->id);
 }

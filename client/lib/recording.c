@@ -206,8 +206,13 @@ static int authorize(void *userdata, int action, const char *a, const char *b, c
                                                                                                   : SQLITE_DENY;
 }
 
+typedef struct SchemaCheck {
+        unsigned version;
+        uint32_t seen; /* bit i: schema_tables[i] */
+} SchemaCheck;
+
 static int check_schema_row(sqlite3_stmt *row, void *userdata) {
-        uint32_t *seen = userdata;
+        SchemaCheck *check = userdata;
         const char *type = (const char *) sqlite3_column_text(row, 0);
         const char *name = (const char *) sqlite3_column_text(row, 1);
         const char *table = (const char *) sqlite3_column_text(row, 2);
@@ -216,21 +221,24 @@ static int check_schema_row(sqlite3_stmt *row, void *userdata) {
         if (!type || !name || !table || !sql || strcmp(type, "table") != 0 || strcmp(name, table) != 0)
                 return RINGSIDE_E_RECORDING;
         for (size_t i = 0; i < ELEMENTSOF(schema_tables); i++)
-                if (strcmp(name, schema_tables[i].name) == 0) {
-                        if (strcmp(sql, schema_tables[i].sql) != 0 || (*seen & 1U << i))
+                if (schema_table_is_in(&schema_tables[i], check->version) && strcmp(name, schema_tables[i].name) == 0) {
+                        if (strcmp(sql, schema_tables[i].sql) != 0 || (check->seen & 1U << i))
                                 return RINGSIDE_E_RECORDING;
-                        *seen |= 1U << i;
+                        check->seen |= 1U << i;
                         return 0;
                 }
         return RINGSIDE_E_RECORDING;
 }
 
 static int check_schema(RingsideRecording *recording, RingsideError *error) {
-        uint32_t seen = 0;
+        SchemaCheck check = { .version = recording->info.format };
+        uint32_t expected = 0;
         int r;
 
-        r = recording_query(recording, "SELECT type,name,tbl_name,sql FROM sqlite_schema", check_schema_row, &seen, error);
-        if (r == RINGSIDE_E_RECORDING || (r >= 0 && seen != (1U << ELEMENTSOF(schema_tables)) - 1))
+        for (size_t i = 0; i < ELEMENTSOF(schema_tables); i++)
+                expected |= (uint32_t) schema_table_is_in(&schema_tables[i], check.version) << i;
+        r = recording_query(recording, "SELECT type,name,tbl_name,sql FROM sqlite_schema", check_schema_row, &check, error);
+        if (r == RINGSIDE_E_RECORDING || (r >= 0 && check.seen != expected))
                 return recording_damaged(recording, error, "its tables are not those of a recording");
         return r;
 }

@@ -6,17 +6,24 @@
  * reader accepts these tables and no other, and docs/recording.md shows them (test-store.c compares).
  * The comments are part of the SQL, so that `.schema` explains itself.
  *
- * A change raises SCHEMA_VERSION, and the reader then keeps what it needs of the older versions.
+ * A change raises SCHEMA_VERSION. What a table was like in older versions stays here for the reader.
  */
+
+#include <stdbool.h>
 
 /* "Rngs": marks the file as ours to file(1) and to the reader. */
 #define SCHEMA_APPLICATION_ID 0x526e6773
-#define SCHEMA_VERSION 1
+#define SCHEMA_VERSION 2
 
 typedef struct SchemaTable {
         const char *name;
         const char *sql;
+        unsigned first, last; /* versions that have it, 0: the first there was, the last there is */
 } SchemaTable;
+
+static inline bool schema_table_is_in(const SchemaTable *table, unsigned version) {
+        return version >= table->first && (table->last == 0 || version <= table->last);
+}
 
 static const SchemaTable schema_tables[] = {
         { "meta",
@@ -40,8 +47,10 @@ static const SchemaTable schema_tables[] = {
           "  start INTEGER,                  -- of the pid, before 0 if older than the recording\n"
           "  end INTEGER,                    -- NULL: had not ended\n"
           "  comm BLOB NOT NULL,\n"
-          "  cmdline BLOB NOT NULL           -- arguments, a zero byte after each\n"
-          ")" },
+          "  cmdline BLOB NOT NULL,          -- arguments, a zero byte after each\n"
+          "  inner_pid INTEGER               -- in its own pid namespace; NULL: the same\n"
+          ")",
+          .first = 2 },
         { "thread",
           "CREATE TABLE thread(\n"
           "  id INTEGER PRIMARY KEY,\n"
@@ -88,6 +97,43 @@ static const SchemaTable schema_tables[] = {
           "  parent INTEGER,                 -- the caller's stack.id, lower than id; NULL: outermost\n"
           "  frame INTEGER NOT NULL\n"
           ")" },
+        { "target",
+          "CREATE TABLE target(               -- what was named to be recorded\n"
+          "  id INTEGER PRIMARY KEY,\n"
+          "  kind TEXT NOT NULL,             -- process, thread, cgroup, unit, command\n"
+          "  label BLOB NOT NULL             -- as it was named\n"
+          ")",
+          .first = 2 },
+        { "sample",
+          "CREATE TABLE sample(               -- in time order by rowid\n"
+          "  time INTEGER NOT NULL,\n"
+          "  thread INTEGER NOT NULL,\n"
+          "  event INTEGER NOT NULL,\n"
+          "  cpu INTEGER NOT NULL,\n"
+          "  kernel INTEGER NOT NULL,        -- 1: the CPU was in the kernel\n"
+          "  walk_end INTEGER NOT NULL,      -- how the walk over the user stack ended\n"
+          "  stack INTEGER,                  -- the innermost frame's stack.id; NULL: no stack\n"
+          "  weight INTEGER,                 -- NULL: one period of the event\n"
+          "  target INTEGER                  -- target.id; NULL: of none that was named\n"
+          ")",
+          .first = 2 },
+        { "counter",
+          "CREATE TABLE counter(\n"
+          "  name TEXT NOT NULL PRIMARY KEY,\n"
+          "  value INTEGER NOT NULL\n"
+          ") WITHOUT ROWID" },
+        /* Older ones, which only the reader uses. */
+        { "process",
+          "CREATE TABLE process(\n"
+          "  id INTEGER PRIMARY KEY,         -- one for each program a pid has run\n"
+          "  pid INTEGER NOT NULL,\n"
+          "  parent INTEGER,                 -- process.id, NULL: not known\n"
+          "  start INTEGER,                  -- of the pid, before 0 if older than the recording\n"
+          "  end INTEGER,                    -- NULL: had not ended\n"
+          "  comm BLOB NOT NULL,\n"
+          "  cmdline BLOB NOT NULL           -- arguments, a zero byte after each\n"
+          ")",
+          .last = 1 },
         { "sample",
           "CREATE TABLE sample(               -- in time order by rowid\n"
           "  time INTEGER NOT NULL,\n"
@@ -98,10 +144,6 @@ static const SchemaTable schema_tables[] = {
           "  walk_end INTEGER NOT NULL,      -- how the walk over the user stack ended\n"
           "  stack INTEGER,                  -- the innermost frame's stack.id; NULL: no stack\n"
           "  weight INTEGER                  -- NULL: one period of the event\n"
-          ")" },
-        { "counter",
-          "CREATE TABLE counter(\n"
-          "  name TEXT NOT NULL PRIMARY KEY,\n"
-          "  value INTEGER NOT NULL\n"
-          ") WITHOUT ROWID" },
+          ")",
+          .last = 1 },
 };

@@ -22,7 +22,7 @@ typedef struct Loader {
         RingsideRecording *recording;
         const RingsideFilter *filter;
         bool *threads_wanted;
-        Table sums; /* thread, stack -> index + 1 */
+        Table sums; /* thread, stack, target -> index + 1 */
         size_t n_sums_allocated;
         int64_t last_rowid;
         uint64_t period;
@@ -60,15 +60,17 @@ static bool row_is_next(sqlite3_stmt *row, size_t n) {
 
 static int process_row(sqlite3_stmt *row, void *userdata) {
         Snapshot *s = ((Loader *) userdata)->snapshot;
-        int64_t pid = row_integer(row, 1, 0, UINT32_MAX);
+        int64_t pid = row_integer(row, 1, 0, UINT32_MAX), inner_pid = row_integer(row, 3, 1, UINT32_MAX);
         SnapshotProcess *process;
 
-        if (!row_is_next(row, s->n_processes) || pid < 0)
+        if (!row_is_next(row, s->n_processes) || pid < 0 ||
+            (inner_pid < 1 && sqlite3_column_type(row, 3) != SQLITE_NULL))
                 return RINGSIDE_E_RECORDING;
         if (array_extend(&s->processes, &s->n_processes, sizeof(SnapshotProcess)) < 0)
                 return -ENOMEM;
         process = &s->processes[s->n_processes - 1];
         process->pid = pid;
+        process->inner_pid = inner_pid;
         process->comm = row_string(row, 2);
         return process->comm ? 0 : -ENOMEM;
 }
@@ -165,15 +167,29 @@ static int stack_row(sqlite3_stmt *row, void *userdata) {
         return 0;
 }
 
+static int target_row(sqlite3_stmt *row, void *userdata) {
+        Snapshot *s = ((Loader *) userdata)->snapshot;
+        SnapshotTarget *target;
+
+        if (!row_is_next(row, s->n_targets))
+                return RINGSIDE_E_RECORDING;
+        if (array_extend(&s->targets, &s->n_targets, sizeof(SnapshotTarget)) < 0)
+                return -ENOMEM;
+        target = &s->targets[s->n_targets - 1];
+        target->kind = row_string(row, 1);
+        target->label = row_string(row, 2);
+        return target->kind && target->label ? 0 : -ENOMEM;
+}
+
 static uint64_t add(uint64_t a, uint64_t b) {
         uint64_t sum;
 
         return __builtin_add_overflow(a, b, &sum) ? UINT64_MAX : sum;
 }
 
-static int sum_for(Loader *loader, uint32_t thread, uint32_t stack, SnapshotSum **ret) {
+static int sum_for(Loader *loader, uint32_t thread, uint32_t stack, uint32_t target, SnapshotSum **ret) {
         Snapshot *s = loader->snapshot;
-        TableKey key = { thread, stack, 0 };
+        TableKey key = { thread, stack, target };
         uint64_t index = table_get(&loader->sums, key);
         int r;
 
@@ -187,7 +203,7 @@ static int sum_for(Loader *loader, uint32_t thread, uint32_t stack, SnapshotSum 
                         s->sums = sums;
                         loader->n_sums_allocated = allocated;
                 }
-                s->sums[s->n_sums++] = (SnapshotSum){ .thread = thread, .stack = stack };
+                s->sums[s->n_sums++] = (SnapshotSum){ .thread = thread, .stack = stack, .target = target };
                 index = s->n_sums;
                 r = table_put(&loader->sums, key, index);
                 if (r < 0)
@@ -203,11 +219,12 @@ static int sample_row(sqlite3_stmt *row, void *userdata) {
         int64_t rowid = sqlite3_column_int64(row, 0);
         int64_t thread = row_reference(row, 1, s->n_threads, false), stack = row_reference(row, 3, s->n_stacks, true);
         int64_t event = row_integer(row, 2, 0, (int64_t) loader->recording->info.n_events - 1);
+        int64_t target = row_reference(row, 5, s->n_targets, true);
         uint64_t weight = loader->period;
         SnapshotSum *sum;
         int r;
 
-        if (rowid <= loader->last_rowid || thread < 0 || stack < 0 || event < 0)
+        if (rowid <= loader->last_rowid || thread < 0 || stack < 0 || event < 0 || target < 0)
                 return RINGSIDE_E_RECORDING;
         loader->last_rowid = rowid;
         if (event != s->event || !loader->threads_wanted[thread])
@@ -217,7 +234,7 @@ static int sample_row(sqlite3_stmt *row, void *userdata) {
                         return RINGSIDE_E_RECORDING;
                 weight = (uint64_t) sqlite3_column_int64(row, 4);
         }
-        r = sum_for(loader, thread, stack, &sum);
+        r = sum_for(loader, thread, stack, target, &sum);
         if (r < 0)
                 return r;
         sum->samples++;
@@ -261,6 +278,7 @@ static int reserve_none(Snapshot *s) {
             array_extend(&s->files, &s->n_files, sizeof(SnapshotFile)) < 0 ||
             array_extend(&s->frames, &s->n_frames, sizeof(SnapshotFrame)) < 0 ||
             array_extend(&s->stacks, &s->n_stacks, sizeof(SnapshotStack)) < 0 ||
+            array_extend(&s->targets, &s->n_targets, sizeof(SnapshotTarget)) < 0 ||
             array_extend(&s->symbols, &s->n_symbols, sizeof(char *)) < 0)
                 return -ENOMEM;
         return 0;
@@ -299,7 +317,9 @@ static int compare_sums(const void *a, const void *b) {
 
         if (x->thread != y->thread)
                 return x->thread < y->thread ? -1 : 1;
-        return x->stack < y->stack ? -1 : x->stack > y->stack;
+        if (x->stack != y->stack)
+                return x->stack < y->stack ? -1 : 1;
+        return x->target < y->target ? -1 : x->target > y->target;
 }
 
 static void add_up(Snapshot *s) {
@@ -319,25 +339,35 @@ static int load(Loader *loader, RingsideError *error) {
         static const struct {
                 const char *sql;
                 RecordingRowFunc func;
+                const char *old_sql; /* for version 1 of the format, where that is another */
+                bool is_new;         /* not in version 1 */
         } tables[] = {
-                { "SELECT id,pid,comm FROM process ORDER BY id", process_row },
+                { "SELECT id,pid,comm,inner_pid FROM process ORDER BY id", process_row,
+                  "SELECT id,pid,comm,NULL FROM process ORDER BY id" },
                 { "SELECT id,process,tid,comm FROM thread ORDER BY id", thread_row },
                 { "SELECT id,path,size,build_id FROM file ORDER BY id", file_row },
                 { "SELECT id,name FROM symbol ORDER BY id", symbol_row },
                 { "SELECT id,file,address,symbol,kernel FROM frame ORDER BY id", frame_row },
                 { "SELECT id,parent,frame FROM stack ORDER BY id", stack_row },
+                { "SELECT id,kind,label FROM target ORDER BY id", target_row, .is_new = true },
         };
+        bool old = loader->recording->info.format < 2;
         int r;
 
         for (size_t i = 0; i < ELEMENTSOF(tables); i++) {
-                r = recording_query(loader->recording, tables[i].sql, tables[i].func, loader, error);
+                if (old && tables[i].is_new)
+                        continue;
+                r = recording_query(loader->recording, old && tables[i].old_sql ? tables[i].old_sql : tables[i].sql,
+                                    tables[i].func, loader, error);
                 if (r < 0)
                         return r;
         }
         r = choose_threads(loader);
         if (r < 0)
                 return error_set(error, r, NULL, "Out of memory");
-        r = recording_query(loader->recording, "SELECT rowid,thread,event,stack,weight FROM sample ORDER BY rowid",
+        r = recording_query(loader->recording,
+                            old ? "SELECT rowid,thread,event,stack,weight,NULL FROM sample ORDER BY rowid"
+                                : "SELECT rowid,thread,event,stack,weight,target FROM sample ORDER BY rowid",
                             sample_row, loader, error);
         if (r < 0)
                 return r;
@@ -383,6 +413,10 @@ void snapshot_done(Snapshot *snapshot) {
                 free(snapshot->threads[i].comm);
         for (size_t i = 0; i < snapshot->n_files; i++)
                 free(snapshot->files[i].path);
+        for (size_t i = 0; i < snapshot->n_targets; i++) {
+                free(snapshot->targets[i].kind);
+                free(snapshot->targets[i].label);
+        }
         for (size_t i = 0; i < snapshot->n_symbols; i++)
                 free(snapshot->symbols[i]);
         free(snapshot->processes);
@@ -390,6 +424,7 @@ void snapshot_done(Snapshot *snapshot) {
         free(snapshot->files);
         free(snapshot->frames);
         free(snapshot->stacks);
+        free(snapshot->targets);
         free(snapshot->symbols);
         free(snapshot->sums);
         *snapshot = (Snapshot){};

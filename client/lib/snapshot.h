@@ -17,6 +17,7 @@
 
 typedef struct SnapshotProcess {
         int64_t pid;
+        int64_t inner_pid; /* in its own pid namespace, 0: the same */
         char *comm;
 } SnapshotProcess;
 
@@ -47,10 +48,16 @@ typedef struct SnapshotStack {
         uint16_t depth;
 } SnapshotStack;
 
-/* Samples of one thread with one stack. */
+typedef struct SnapshotTarget {
+        char *kind;
+        char *label;
+} SnapshotTarget;
+
+/* Samples of one thread and one target with one stack. */
 typedef struct SnapshotSum {
         uint32_t thread;
         uint32_t stack; /* 0: none */
+        uint32_t target; /* 0: none */
         uint64_t samples;
         uint64_t weight; /* units of the event; stays at the largest number rather than overflow */
 } SnapshotSum;
@@ -61,9 +68,10 @@ typedef struct Snapshot {
         SnapshotFile *files;
         SnapshotFrame *frames;
         SnapshotStack *stacks;
+        SnapshotTarget *targets;
         char **symbols; /* raw names */
-        size_t n_processes, n_threads, n_files, n_frames, n_stacks, n_symbols; /* element 0 included */
-        SnapshotSum *sums; /* ordered by thread, then stack */
+        size_t n_processes, n_threads, n_files, n_frames, n_stacks, n_targets, n_symbols; /* element 0 included */
+        SnapshotSum *sums; /* ordered by thread, then stack, then target */
         size_t n_sums;
         unsigned event;
         uint64_t samples, weight, truncated; /* sums over the sums */

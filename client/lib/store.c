@@ -35,6 +35,7 @@ typedef enum Statement {
         ADD_SYMBOL,
         ADD_FRAME,
         ADD_STACK,
+        ADD_TARGET,
         ADD_SAMPLE,
         ADD_SAMPLES,
         BEGIN,
@@ -42,16 +43,16 @@ typedef enum Statement {
         STATEMENT_MAX
 } Statement;
 
-#define VALUES_SAMPLE "(?,?,?,?,?,?,?,?)"
+#define VALUES_SAMPLE "(?,?,?,?,?,?,?,?,?)"
 #define VALUES_4_SAMPLES VALUES_SAMPLE "," VALUES_SAMPLE "," VALUES_SAMPLE "," VALUES_SAMPLE
 #define VALUES_16_SAMPLES VALUES_4_SAMPLES "," VALUES_4_SAMPLES "," VALUES_4_SAMPLES "," VALUES_4_SAMPLES
-#define SAMPLE_COLUMNS 8
+#define SAMPLE_COLUMNS 9
 
 static const char *const statement_sql[STATEMENT_MAX] = {
         [PUT_META] = "INSERT OR REPLACE INTO meta VALUES(?1,?2)",
         [PUT_EVENT] = "INSERT OR REPLACE INTO event VALUES(?1,?2,?3,?4,?5)",
         [PUT_COUNTER] = "INSERT OR REPLACE INTO counter VALUES(?1,?2)",
-        [ADD_PROCESS] = "INSERT INTO process VALUES(?1,?2,?3,?4,NULL,?5,?6)",
+        [ADD_PROCESS] = "INSERT INTO process VALUES(?1,?2,?3,?4,NULL,?5,?6,?7)",
         [END_PROCESS] = "UPDATE process SET end=?2 WHERE id=?1",
         [ADD_THREAD] = "INSERT INTO thread VALUES(?1,?2,?3,?4)",
         [RENAME_THREAD] = "UPDATE thread SET comm=?2 WHERE id=?1",
@@ -60,27 +61,21 @@ static const char *const statement_sql[STATEMENT_MAX] = {
         [ADD_SYMBOL] = "INSERT INTO symbol VALUES(?1,?2)",
         [ADD_FRAME] = "INSERT INTO frame VALUES(?1,?2,?3,?4,?5,?6)",
         [ADD_STACK] = "INSERT INTO stack VALUES(?1,?2,?3)",
+        [ADD_TARGET] = "INSERT INTO target VALUES(?1,?2,?3)",
         [ADD_SAMPLE] = "INSERT INTO sample VALUES" VALUES_SAMPLE,
         [ADD_SAMPLES] = "INSERT INTO sample VALUES" VALUES_16_SAMPLES "," VALUES_16_SAMPLES,
         [BEGIN] = "BEGIN IMMEDIATE",
         [COMMIT] = "COMMIT",
 };
 
-typedef struct SampleRow {
-        int64_t time, thread_id, stack_id;
-        uint64_t weight;
-        unsigned event, cpu, walk_end;
-        bool kernel_mode;
-} SampleRow;
-
 struct Store {
         DbFile *file;
         sqlite3 *db;
         sqlite3_stmt *statements[STATEMENT_MAX];
         int failed; /* -errno of the first failure */
-        int64_t n_processes, n_threads, n_files, n_mappings, n_symbols, n_frames, n_stacks;
+        int64_t n_processes, n_threads, n_files, n_mappings, n_symbols, n_frames, n_stacks, n_targets;
         Table symbols, frames, stacks;
-        SampleRow samples[SAMPLE_ROWS]; /* the last ones, on their way */
+        StoreSample samples[SAMPLE_ROWS]; /* the last ones, on their way */
         unsigned n_samples;
 };
 
@@ -132,7 +127,7 @@ static int store_create(Store *store) {
         int r;
 
         (void) snprintf(pragmas, sizeof(pragmas),
-                        "PRAGMA page_size=1024;" /* a table takes a page at least, and there are eleven of them */
+                        "PRAGMA page_size=1024;" /* a table takes a page at least, and there are twelve of them */
                         "PRAGMA journal_mode=TRUNCATE;" /* dbfile.c keeps it in memory, TRUNCATE keeps it open */
                         "PRAGMA synchronous=OFF;"
                         "PRAGMA cache_spill=OFF;" /* nothing reaches the file before the commit */
@@ -148,6 +143,8 @@ static int store_create(Store *store) {
         if (r < 0)
                 return r;
         for (size_t i = 0; i < ELEMENTSOF(schema_tables); i++) {
+                if (!schema_table_is_in(&schema_tables[i], SCHEMA_VERSION))
+                        continue;
                 r = store_exec(store, schema_tables[i].sql);
                 if (r < 0)
                         return r;
@@ -204,7 +201,7 @@ uint64_t store_get_size(const Store *store) {
         return dbfile_get_size(store->file);
 }
 
-static void bind_sample(sqlite3_stmt *s, int i, const SampleRow *sample) {
+static void bind_sample(sqlite3_stmt *s, int i, const StoreSample *sample) {
         (void) sqlite3_bind_int64(s, i, sample->time);
         (void) sqlite3_bind_int64(s, i + 1, sample->thread_id);
         (void) sqlite3_bind_int64(s, i + 2, sample->event);
@@ -213,6 +210,7 @@ static void bind_sample(sqlite3_stmt *s, int i, const SampleRow *sample) {
         (void) sqlite3_bind_int64(s, i + 5, sample->walk_end);
         bind_id(s, i + 6, sample->stack_id);
         bind_id(s, i + 7, sample->weight <= INT64_MAX ? (int64_t) sample->weight : INT64_MAX);
+        bind_id(s, i + 8, sample->target);
 }
 
 static int flush_samples(Store *store) {
@@ -320,7 +318,7 @@ int store_put_statistics(Store *store, int64_t time, const RingsideStatistics *s
         return r;
 }
 
-int store_add_process(Store *store, uint32_t pid, int64_t parent_id, int64_t start, const char *comm,
+int store_add_process(Store *store, uint32_t pid, uint32_t inner_pid, int64_t parent_id, int64_t start, const char *comm,
                       const char *cmdline, size_t cmdline_len, int64_t *ret_id) {
         sqlite3_stmt *s = store->statements[ADD_PROCESS];
         int r;
@@ -333,6 +331,7 @@ int store_add_process(Store *store, uint32_t pid, int64_t parent_id, int64_t sta
         (void) sqlite3_bind_int64(s, 4, start);
         bind_bytes(s, 5, comm, strnlen(comm, STORE_COMM_MAX));
         bind_bytes(s, 6, cmdline, MIN(cmdline_len, (size_t) STORE_CMDLINE_MAX));
+        bind_id(s, 7, inner_pid);
         r = store_step(store, ADD_PROCESS);
         if (r < 0)
                 return r;
@@ -510,19 +509,31 @@ int store_add_stack(Store *store, int64_t parent_id, int64_t frame_id, int64_t *
         return 0;
 }
 
-int store_add_sample(Store *store, int64_t time, int64_t thread_id, unsigned event, unsigned cpu, bool kernel_mode,
-                     enum RingsideWalkEnd walk_end, int64_t stack_id, uint64_t weight) {
+int store_add_target(Store *store, unsigned index, const char *kind, const char *label) {
+        sqlite3_stmt *s = store->statements[ADD_TARGET];
+        int r;
+
         if (store->failed)
                 return store->failed;
-        store->samples[store->n_samples++] = (SampleRow){
-                .time = time,
-                .thread_id = thread_id,
-                .event = event,
-                .cpu = cpu,
-                .kernel_mode = kernel_mode,
-                .walk_end = walk_end,
-                .stack_id = stack_id,
-                .weight = weight,
-        };
-        return store->n_samples == SAMPLE_ROWS ? flush_samples(store) : 0;
+        if (index != store->n_targets + 1)
+                return -EINVAL;
+        (void) sqlite3_bind_int64(s, 1, index);
+        bind_text(s, 2, kind, STORE_COMM_MAX);
+        bind_bytes(s, 3, label, strnlen(label, STORE_LABEL_MAX));
+        r = store_step(store, ADD_TARGET);
+        if (r < 0)
+                return r;
+        store->n_targets++;
+        return 0;
+}
+
+int store_add_sample(Store *store, const StoreSample *sample) {
+        StoreSample *row = &store->samples[store->n_samples];
+
+        if (store->failed)
+                return store->failed;
+        *row = *sample;
+        if (row->target > store->n_targets)
+                row->target = 0;
+        return ++store->n_samples == SAMPLE_ROWS ? flush_samples(store) : 0;
 }

@@ -34,8 +34,11 @@ int store_put_event(Store *store, unsigned index, const RingsideEvent *event);
 int store_put_statistics(Store *store, int64_t time, const RingsideStatistics *statistics, uint64_t dropped, uint64_t truncated);
 
 /* All ids are given by the store, 1, 2, 3, ... */
-/* parent_id 0: not known. cmdline: as in /proc/PID/cmdline, a zero byte after each argument. */
-int store_add_process(Store *store, uint32_t pid, int64_t parent_id, int64_t start, const char *comm, const char *cmdline, size_t cmdline_len, int64_t *ret_id);
+/*
+ * parent_id 0: not known. cmdline: as in /proc/PID/cmdline, a zero byte after each argument. inner_pid:
+ * its number in its own pid namespace, 0: none that differs.
+ */
+int store_add_process(Store *store, uint32_t pid, uint32_t inner_pid, int64_t parent_id, int64_t start, const char *comm, const char *cmdline, size_t cmdline_len, int64_t *ret_id);
 int store_end_process(Store *store, int64_t process_id, int64_t time);
 int store_add_thread(Store *store, int64_t process_id, uint32_t tid, const char *comm, int64_t *ret_id);
 int store_rename_thread(Store *store, int64_t thread_id, const char *comm);
@@ -45,8 +48,22 @@ int store_add_mapping(Store *store, int64_t process_id, uint64_t start, uint64_t
 int store_add_frame(Store *store, int64_t file_id, uint64_t address, const char *raw_name, uint64_t name_offset, bool kernel, int64_t *ret_id);
 /* A node of the tree of stacks: frame called from parent (0: outermost). Interned. */
 int store_add_stack(Store *store, int64_t parent_id, int64_t frame_id, int64_t *ret_id);
-/* stack_id: the innermost node, 0: none at all. weight 0: one period. */
-int store_add_sample(Store *store, int64_t time, int64_t thread_id, unsigned event, unsigned cpu, bool kernel_mode, enum RingsideWalkEnd walk_end, int64_t stack_id, uint64_t weight);
+/* Before the samples that are its own. index: 1, 2, 3, ... in order. kind: as the schema says. */
+int store_add_target(Store *store, unsigned index, const char *kind, const char *label);
+
+typedef struct StoreSample {
+        int64_t time;
+        int64_t thread_id;
+        int64_t stack_id; /* the innermost node, 0: none at all */
+        uint64_t weight;  /* 0: one period */
+        unsigned event;
+        unsigned cpu;
+        unsigned target; /* index; 0, or one that was not added: none */
+        bool kernel_mode;
+        enum RingsideWalkEnd walk_end;
+} StoreSample;
+
+int store_add_sample(Store *store, const StoreSample *sample);
 /*
  * Ends the transaction and starts the next. -EBUSY: somebody is reading just now; nothing is lost, but
  * it is not on disk before a later call succeeds.
@@ -59,3 +76,4 @@ int store_commit(Store *store);
 #define STORE_NAME_MAX 8192
 #define STORE_CMDLINE_MAX 4096
 #define STORE_META_MAX 65536
+#define STORE_LABEL_MAX 4096

@@ -27,7 +27,7 @@ static void make_recording(const char *path, const RingsideEvent *event) {
         assert_return_code(store_new(&store, path, NULL), 0);
         assert_return_code(store_put_event(store, 0, event), 0);
         assert_return_code(store_put_meta(store, "start_realtime", "1700000000000000000"), 0);
-        assert_return_code(store_add_process(store, 10, 0, 0, "a;b\nc", "", 0, &process), 0);
+        assert_return_code(store_add_process(store, 10, 0, 0, 0, "a;b\nc", "", 0, &process), 0);
         assert_return_code(store_add_thread(store, process, 11, "worker", &thread), 0);
         assert_return_code(store_add_file(store, "/lib/libx.so", 0, 2, 0, NULL, 0, &file), 0);
         assert_return_code(store_add_file(store, "/bin/prog", 0, 1, 0, "\xab\xcd", 2, &file), 0);
@@ -37,12 +37,12 @@ static void make_recording(const char *path, const RingsideEvent *event) {
 
         add_stack(store, (const char *const[]){ "main", "_ZN1x3runEv", "[kernel]" }, (const int64_t[]){ 2, 1, 3 }, 3, &id);
         for (int i = 0; i < 3; i++)
-                assert_return_code(store_add_sample(store, i, thread, 0, 0, true, 1, id, 0), 0);
+                assert_return_code(store_add_sample(store, SAMPLE(.time = i, .thread_id = thread, .kernel_mode = true, .walk_end = 1, .stack_id = id)), 0);
         add_stack(store, (const char *const[]){ "main", "evil;\x1b[31mname with spaces\xff" }, (const int64_t[]){ 2, 2 }, 2, &id);
-        assert_return_code(store_add_sample(store, 9, thread, 0, 0, false, 1, id, 0), 0);
+        assert_return_code(store_add_sample(store, SAMPLE(.time = 9, .thread_id = thread, .walk_end = 1, .stack_id = id)), 0);
         add_stack(store, (const char *const[]){ "[truncated]", NULL }, (const int64_t[]){ 0, 1 }, 2, &id);
-        assert_return_code(store_add_sample(store, 9, thread, 0, 0, false, 3, id, 777), 0);
-        assert_return_code(store_add_sample(store, 9, thread, 0, 0, false, 0, 0, 0), 0);
+        assert_return_code(store_add_sample(store, SAMPLE(.time = 9, .thread_id = thread, .walk_end = 3, .stack_id = id, .weight = 777)), 0);
+        assert_return_code(store_add_sample(store, SAMPLE(.time = 9, .thread_id = thread)), 0);
         assert_return_code(store_commit(store), 0);
         store_free(store);
 }

@@ -45,7 +45,7 @@ static int teardown(void **state) {
 static int64_t thread(Fixture *f, uint32_t pid, const char *process, uint32_t tid, const char *comm) {
         int64_t process_id, id;
 
-        assert_return_code(store_add_process(f->store, pid, 0, 0, process, "", 0, &process_id), 0);
+        assert_return_code(store_add_process(f->store, pid, 0, 0, 0, process, "", 0, &process_id), 0);
         assert_return_code(store_add_thread(f->store, process_id, tid, comm, &id), 0);
         return id;
 }
@@ -68,8 +68,8 @@ static int64_t stack(Fixture *f, const char *const *names) {
 
 static void samples(Fixture *f, int64_t thread_id, unsigned event, int64_t stack_id, unsigned n, uint64_t weight) {
         for (unsigned i = 0; i < n; i++)
-                assert_return_code(store_add_sample(f->store, i, thread_id, event, 0, false, RINGSIDE_WALK_COMPLETE,
-                                                    stack_id, weight), 0);
+                assert_return_code(store_add_sample(f->store, SAMPLE(.time = i, .thread_id = thread_id, .event = event,
+                                                                     .stack_id = stack_id, .weight = weight)), 0);
 }
 
 static void read_again(Fixture *f, const RingsideFilter *filter) {

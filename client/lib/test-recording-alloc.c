@@ -54,7 +54,9 @@ static int write_recording(const Place *place) {
         if (r >= 0)
                 r = store_put_event(store, 0, &event);
         if (r >= 0)
-                r = store_add_process(store, 10, 0, 0, "prog", "prog", 5, &process);
+                r = store_add_process(store, 10, 0, 0, 0, "prog", "prog", 5, &process);
+        if (r >= 0)
+                r = store_add_target(store, 1, "process", "10");
         if (r >= 0)
                 r = store_add_thread(store, process, 10, "prog", &thread);
         if (r >= 0)
@@ -64,7 +66,7 @@ static int write_recording(const Place *place) {
                 if (r >= 0)
                         r = store_add_stack(store, stack, frame, &stack);
                 if (r >= 0)
-                        r = store_add_sample(store, i, thread, 0, 0, false, RINGSIDE_WALK_COMPLETE, stack, 0);
+                        r = store_add_sample(store, SAMPLE(.time = i, .thread_id = thread, .stack_id = stack));
         }
         return r < 0 ? r : store_commit(store);
 }

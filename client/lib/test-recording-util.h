@@ -24,6 +24,8 @@ DEFINE_CLEANUP(RingsideProfile, ringside_profile_free)
 DEFINE_CLEANUP(RingsideRecorder, ringside_recorder_free)
 DEFINE_CLEANUP(Store, store_free)
 
+#define SAMPLE(...) (&(StoreSample){ __VA_ARGS__ })
+
 /* For cmocka: *state is the Place. */
 int place_setup(void **state);
 int place_teardown(void **state);

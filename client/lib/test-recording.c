@@ -24,7 +24,7 @@ static void make_recording(const char *path) {
         assert_return_code(store_put_meta(store, "command", "prog 'a b'"), 0);
         assert_return_code(store_put_meta(store, "hostname", "host"), 0);
         assert_return_code(store_put_meta(store, "start_realtime", "1700000000000000000"), 0);
-        assert_return_code(store_add_process(store, 10, 0, -5, "prog", "prog\0", 5, &process), 0);
+        assert_return_code(store_add_process(store, 10, 3, 0, -5, "prog", "prog\0", 5, &process), 0);
         assert_return_code(store_add_thread(store, process, 10, "prog", &thread), 0);
         assert_return_code(store_add_file(store, "/bin/prog", 1, 2, 3, "\1\2\3", 3, &file), 0);
         assert_return_code(store_add_mapping(store, process, 0x1000, 0x2000, 0, file, 0), 0);
@@ -32,9 +32,10 @@ static void make_recording(const char *path) {
                 assert_return_code(store_add_frame(store, file, i * 16, "_Z3foov", 4, false, &frame), 0);
                 assert_return_code(store_add_stack(store, stack, frame, &stack), 0);
         }
+        assert_return_code(store_add_target(store, 1, "process", "10"), 0);
         for (int i = 0; i < 100; i++)
-                assert_return_code(store_add_sample(store, i * 1000000, thread, 0, 0, false, RINGSIDE_WALK_COMPLETE,
-                                                    1 + i % stack, 0), 0);
+                assert_return_code(store_add_sample(store, SAMPLE(.time = i * 1000000, .thread_id = thread,
+                                                                  .stack_id = 1 + i % stack, .target = i % 2)), 0);
         assert_return_code(store_put_statistics(store, 200000000, &statistics, 0, 7), 0);
         assert_return_code(store_commit(store), 0);
         store_free(store);
@@ -48,7 +49,7 @@ static void test_info(void **state) {
         make_recording(place->file);
         assert_return_code(ringside_recording_open(&recording, place->file, NULL), 0);
         info = ringside_recording_get_info(recording);
-        assert_int_equal(info->format, 1);
+        assert_int_equal(info->format, 2);
         assert_false(info->finished);
         assert_int_equal(info->samples, 100);
         assert_int_equal(info->truncated, 7);
@@ -152,7 +153,9 @@ static void test_planted(void **state) {
                 "PRAGMA writable_schema=ON; UPDATE sqlite_schema SET rootpage=1 WHERE name='sample'",
                 "PRAGMA writable_schema=ON; UPDATE sqlite_schema SET rootpage=99999 WHERE name='stack'",
                 "PRAGMA application_id=1",
-                "PRAGMA user_version=2",
+                "PRAGMA user_version=1",
+                "PRAGMA user_version=3",
+                "DROP TABLE target",
                 "PRAGMA user_version=0",
                 "PRAGMA journal_mode=WAL",
         };
@@ -178,6 +181,11 @@ static void test_planted(void **state) {
                 "UPDATE sample SET event=1 WHERE rowid=50",
                 "UPDATE sample SET weight=-1 WHERE rowid=50",
                 "UPDATE sample SET weight=1.5 WHERE rowid=50",
+                "UPDATE sample SET target=2 WHERE rowid=50",
+                "UPDATE sample SET target=-1 WHERE rowid=50",
+                "UPDATE process SET inner_pid=-1",
+                "UPDATE process SET inner_pid='x'",
+                "UPDATE target SET id=2",
                 "UPDATE sample SET rowid=1000000000 WHERE rowid=100",
                 "UPDATE sample SET rowid=-1 WHERE rowid=100",
                 "UPDATE file SET build_id=zeroblob(65)",
@@ -345,10 +353,43 @@ static void test_newer_format(void **state) {
         RingsideRecording *recording;
 
         make_recording(place->file);
-        run_sql(place->file, "PRAGMA user_version=2");
+        run_sql(place->file, "PRAGMA user_version=3");
         assert_int_equal(ringside_recording_open(&recording, place->file, &error), RINGSIDE_E_RECORDING);
-        assert_non_null(strstr(error.text, "format 2"));
+        assert_non_null(strstr(error.text, "format 3"));
         assert_non_null(strstr(error.hint, "newer version"));
+}
+
+/* Written by the release that had version 1: 1000 samples, 200 of them truncated, 50 in the kernel. */
+static void test_version_1(_unused_ void **state) {
+        _cleanup_(ringside_recording_freep) RingsideRecording *recording = NULL;
+        _cleanup_(ringside_profile_freep) RingsideProfile *profile = NULL;
+        const RingsideRecordingInfo *info;
+        const RingsideRow *rows;
+        RingsideError error = {};
+        size_t n;
+
+        if (ringside_recording_open(&recording, getenv("RECORDING_VERSION_1"), &error) < 0)
+                fail_msg("%s", error.text);
+        info = ringside_recording_get_info(recording);
+        assert_int_equal(info->format, 1);
+        assert_true(info->finished);
+        assert_int_equal(info->samples, 1000);
+        assert_string_equal(info->hostname, "machine");
+        assert_string_equal(info->grant, "own");
+        if (ringside_profile_new(&profile, recording, NULL, &error) < 0)
+                fail_msg("%s", error.text);
+        assert_int_equal(ringside_profile_get_samples(profile), 1000);
+        assert_int_equal(ringside_profile_get_truncated(profile), 200);
+        assert_return_code(ringside_profile_get_rows(profile, RINGSIDE_BY_FUNCTION, &rows, &n), 0);
+        assert_int_equal(n, 6);
+        assert_string_equal(rows[0].name, "cli_hot_a");
+        assert_int_equal(rows[0].self_samples, 700);
+        assert_string_equal(rows[1].name, "cli_hot_b");
+        assert_int_equal(rows[1].self_samples, 200);
+        assert_return_code(ringside_profile_get_rows(profile, RINGSIDE_BY_THREAD, &rows, &n), 0);
+        assert_int_equal(n, 2);
+        recording = ringside_recording_free(recording);
+        assert_int_equal(open_result(getenv("RECORDING_VERSION_1")), 0);
 }
 
 static void make_at(const Place *place, const char *name, time_t modified) {
@@ -396,6 +437,7 @@ int main(void) {
                 cmocka_unit_test_setup_teardown(test_too_much_work, place_setup, place_teardown),
                 cmocka_unit_test_setup_teardown(test_not_a_file, place_setup, place_teardown),
                 cmocka_unit_test_setup_teardown(test_newer_format, place_setup, place_teardown),
+                cmocka_unit_test(test_version_1),
                 cmocka_unit_test_setup_teardown(test_find_newest, place_setup, place_teardown),
         };
 

@@ -428,9 +428,17 @@ static int handle_sample(Writer *writer, const RingsideRecord *record) {
                         return r;
         }
 
-        r = store_add_sample(writer->store, (int64_t) (record->time - writer->processes.start), thread->id,
-                             record->sample.event, record->cpu, record->sample.kernel_mode, record->sample.walk_end,
-                             outcome_stack(outcome), record->sample.weight);
+        r = store_add_sample(writer->store, &(StoreSample){
+                                                    .time = (int64_t) (record->time - writer->processes.start),
+                                                    .thread_id = thread->id,
+                                                    .stack_id = outcome_stack(outcome),
+                                                    .weight = record->sample.weight,
+                                                    .event = record->sample.event,
+                                                    .cpu = record->cpu,
+                                                    .target = record->sample.target,
+                                                    .kernel_mode = record->sample.kernel_mode,
+                                                    .walk_end = record->sample.walk_end,
+                                            });
         if (r < 0)
                 return r;
         writer->statistics.samples++;
