@@ -18,7 +18,7 @@ def files(source):
     for directory, names, entries in os.walk(source):
         names[:] = [n for n in names if n not in (".git", "__pycache__") and not n.startswith("build")
                     or directory.endswith("tests") and n == "build"]
-        for entry in entries:
+        for entry in set(entries) - {".git"}:  # a file in worktrees
             yield os.path.relpath(os.path.join(directory, entry), source)
 
 
