@@ -14,6 +14,29 @@
 /* Processes followed in a session with targets: those named and those they started. */
 #define RS_TRACKED_MAX 16384
 
+/*
+ * What a session was told to watch, and what that has started since: processes and threads by number in the
+ * initial pid namespace, cgroups by number. An element of a kind of cgroup with the number 0, which no cgroup has,
+ * says that there are some.
+ */
+enum rs_tracked_kind {
+        RS_TRACKED_PROCESS = 1,
+        RS_TRACKED_THREAD = 2,
+        RS_TRACKED_CGROUP = 3,
+        RS_TRACKED_CGROUP_V1 = 4, /* of the perf_event hierarchy */
+};
+
+struct rs_tracked_key {
+        __u64 number;
+        __u64 kind;
+};
+
+struct rs_tracked {
+        __u64 start;  /* of the process or thread, as below: whoever has the number later is not it */
+        __u32 target; /* which one, from 1; 0: none any more */
+        __u32 follow; /* 1: so is what it starts */
+};
+
 struct rs_namespace {
         __u64 id;    /* never used again; 0 before 6.18 */
         __u32 inum;  /* as stat() of /proc/PID/ns/ shows; 0: nobody matches */
@@ -51,15 +74,17 @@ struct rs_kernel_ranges {
 struct rs_task_info {
         struct rs_identity identity; /* of the task itself */
         __u64 start;                 /* of the thread, ns, CLOCK_BOOTTIME */
+        __u64 process_start;         /* of its process, the same */
         __u32 tgid;                  /* in the helper's pid namespace, 0: not there */
         __u32 tid;                   /* the same */
         __u32 client_tid;            /* in the client's pid namespace, 0: not there */
         __u32 admitted;              /* 1: the access rule holds for the session's identity */
         __u32 watched;   /* 1: has events of this session already, opened or inherited */
         __u32 tgid_root;             /* in the initial pid namespace: what the programs use as key */
+        __u32 tid_root;              /* the same */
         __u32 ring_safe; /* the kernel has the fix for CVE-2024-41009 (bpf_ringbuf.pending_pos) */
-        __u32 pad;
 };
 
+_Static_assert(sizeof(struct rs_tracked_key) == 16 && sizeof(struct rs_tracked) == 16, "shared with the programs");
 _Static_assert(sizeof(struct rs_identity) == 48, "shared with the programs");
-_Static_assert(sizeof(struct rs_task_info) == 88, "shared with the programs");
+_Static_assert(sizeof(struct rs_task_info) == 96, "shared with the programs");

@@ -126,6 +126,29 @@ struct signal_struct {
         struct pid *pids[4];
 };
 
+/* 64 bits since 5.5: the number of the inode of the cgroup's directory. */
+struct kernfs_node {
+        __u64 id;
+};
+
+struct cgroup;
+
+struct cgroup_subsys_state {
+        struct cgroup *cgroup;
+        struct cgroup_subsys_state *parent;
+};
+
+struct cgroup {
+        struct cgroup_subsys_state self;
+        struct kernfs_node *kn;
+};
+
+/* Of one set of cgroups, one in each hierarchy. */
+struct css_set {
+        struct cgroup_subsys_state *subsys[1]; /* as many as the kernel was built with */
+        struct cgroup *dfl_cgrp;               /* in that of v2 */
+};
+
 struct task_struct {
         unsigned int flags;
         struct mm_struct *mm;
@@ -140,6 +163,7 @@ struct task_struct {
         const struct cred *cred;
         char comm[16];
         struct signal_struct *signal;
+        struct css_set *cgroups;
         __u64 self_exec_id;
 };
 
@@ -176,6 +200,11 @@ struct task_struct___since_6_2 {
 
 struct task_struct___before_6_2 {
         struct perf_event_context *perf_event_ctxp[2];
+};
+
+/* Its numbers differ by kernel, and are relocated as well. */
+enum cgroup_subsys_id {
+        perf_event_cgrp_id,
 };
 
 struct linux_binprm;

@@ -16,6 +16,7 @@
 
 #include "control.h"
 #include "rule.h"
+#include "target.h"
 #include "walk.h"
 #include "watched.h"
 
@@ -24,7 +25,6 @@ char LICENSE[] SEC("license") = "GPL";
 /* Set before the programs are loaded. */
 const volatile __u64 session_key = 0; /* of the stack ids; random */
 const volatile __u32 max_frames = 127;
-const volatile bool targeted = false;
 const volatile __u64 wakeup_mark = 0; /* bytes in the ring that wake the client */
 const volatile bool weighted[RS_EVENTS_MAX] = {};
 
@@ -67,14 +67,6 @@ struct {
         __type(key, __u32);
         __type(value, __u64);
 } rs_announced SEC(".maps");
-
-/* With targets: the processes whose events are told, by number in the initial pid namespace. */
-struct {
-        __uint(type, BPF_MAP_TYPE_HASH);
-        __uint(max_entries, RS_TRACKED_MAX);
-        __type(key, __u32);
-        __type(value, __u64); /* 1: its children are followed, 0: not */
-} rs_tracked SEC(".maps");
 
 static __always_inline struct rs_counters *counters_get(void) {
         __u32 cpu = bpf_get_smp_processor_id();
@@ -180,33 +172,13 @@ static __always_inline bool process_admit(struct rs_process *p, __u64 numbers) {
         return numbers != 0;
 }
 
-static __always_inline bool tracked_has(struct task_struct *task) {
-        __u32 tgid;
-
-        if (!targeted)
-                return true;
-        return !READ_FAILS(tgid, task->tgid) && bpf_map_lookup_elem(&rs_tracked, &tgid);
-}
-
-/* The child of a process that is followed is followed as well. */
-static __always_inline void tracked_inherit(struct task_struct *parent, struct task_struct *child) {
-        __u32 parent_tgid, tgid;
-        __u64 *follow, one = 1;
-
-        if (!targeted || READ_FAILS(parent_tgid, parent->tgid) || READ_FAILS(tgid, child->tgid) || tgid == parent_tgid)
-                return;
-        follow = bpf_map_lookup_elem(&rs_tracked, &parent_tgid);
-        if (follow && *follow)
-                bpf_map_update_elem(&rs_tracked, &tgid, &one, BPF_ANY);
-}
-
 SEC("tp_btf/sched_process_fork")
 int BPF_PROG(on_fork, struct task_struct *parent, struct task_struct *child) {
         struct rs_process p = {};
         struct process_key key;
 
         tracked_inherit(parent, child);
-        if (!tracked_has(child) || !process_admit(&p, rule_admits(address_of(child))) || !process_key_read(&key, child) ||
+        if (target_of(address_of(child)) < 0 || !process_admit(&p, rule_admits(address_of(child))) || !process_key_read(&key, child) ||
             !process_fill(&p, child, key.start))
                 return 0;
         if (p.pid == p.tid)
@@ -220,8 +192,15 @@ int BPF_PROG(on_exec, struct task_struct *task, int old_pid, struct linux_binprm
         struct rs_process p = {};
         struct process_key key;
 
-        if (!tracked_has(task) || !process_key_read(&key, task))
+        tracked_exec(task, old_pid);
+        if (!process_key_read(&key, task))
                 return 0;
+        if (target_of(address_of(task)) < 0) {
+                /* What it has become is told if it comes back into one of the cgroups. */
+                if (announced_has(&key))
+                        announced_set(&key, false);
+                return 0;
+        }
         if (process_admit(&p, rule_admits(address_of(task)))) {
                 if (!process_fill(&p, task, key.start))
                         return 0;
@@ -242,7 +221,7 @@ int BPF_PROG(on_rename, struct task_struct *task, const char *comm) {
         struct process_key key;
 
         /* EXEC tells the name that an exec gave. */
-        if (task_in_exec(task) || !tracked_has(task) || !process_key_read(&key, task) || !announced_has(&key) ||
+        if (task_in_exec(task) || target_of(address_of(task)) < 0 || !process_key_read(&key, task) || !announced_has(&key) ||
             !process_admit(&p, rule_admits(address_of(task))))
                 return 0;
         p.start = key.start;
@@ -261,16 +240,12 @@ int BPF_PROG(on_exit, struct task_struct *task) {
         struct signal_struct *signal;
         struct rs_process p = {};
         struct process_key key;
-        __u32 tgid;
         int live;
 
-        if (READ_FAILS(signal, task->signal) || !signal || READ_FAILS(live, signal->live.counter) || live != 0 ||
-            READ_FAILS(tgid, task->tgid))
+        if (READ_FAILS(signal, task->signal) || !signal || READ_FAILS(live, signal->live.counter))
                 return 0;
-        /* First: whoever gets the number next must not inherit. */
-        if (targeted)
-                bpf_map_delete_elem(&rs_tracked, &tgid);
-        if (!process_key_read(&key, task) || !announced_has(&key) || !process_admit(&p, rule_numbers(address_of(task))))
+        tracked_exit(task, live == 0);
+        if (live != 0 || !process_key_read(&key, task) || !announced_has(&key) || !process_admit(&p, rule_numbers(address_of(task))))
                 return 0;
         announced_set(&key, false);
         p.start = key.start;
@@ -402,6 +377,7 @@ static __always_inline bool sample_send(struct rs_counters *c, const struct rs_s
 static __always_inline int sample_take(struct sample_context *ctx, __u32 event) {
         struct task_struct *task = bpf_get_current_task_btf();
         __u32 tgid, flags;
+        int target;
         struct rs_sample sample = {};
         struct rs_counters *c;
         struct scratch *s;
@@ -412,9 +388,10 @@ static __always_inline int sample_take(struct sample_context *ctx, __u32 event) 
                 return 0;
         sample.pid = numbers >> 32;
         sample.tid = numbers;
+        target = target_of(bpf_get_current_task());
         c = counters_get();
         s = scratch_get();
-        if (!c || !s)
+        if (target < 0 || !c || !s)
                 return 0;
         c->taken++;
         announce(task, sample.pid, sample.tid);
@@ -440,6 +417,7 @@ static __always_inline int sample_take(struct sample_context *ctx, __u32 event) 
         }
         if (!(sample.leaf & RS_FRAME_KERNEL_BIT) && sample.leaf >= TASK_SIZE_MAX)
                 sample.leaf = 0;
+        sample.r.flags |= (target & RS_SAMPLE_TARGET_MASK) << RS_SAMPLE_TARGET_SHIFT;
         sample.r.flags |= (s->walk.end & RS_WALK_END_MASK) << RS_WALK_END_SHIFT;
         c->walk_end[s->walk.end & RS_WALK_END_MASK]++;
 
@@ -477,7 +455,7 @@ DEFINE_SAMPLER(7)
 
 SEC("iter/task")
 int describe(struct bpf_iter__task *ctx) {
-        struct task_struct *task = ctx->task;
+        struct task_struct *task = ctx->task, *leader;
         struct rs_task_info info = {};
         struct user_namespace *ns;
         struct pid_namespace *pid_ns;
@@ -498,7 +476,9 @@ int describe(struct bpf_iter__task *ctx) {
                 return 0;
         last = (void *) &tid->numbers[0] + (__u64) level * bpf_core_type_size(struct upid);
         if (READ_FAILS(pid_ns, last->ns) || !pid_ns || !namespace_read(&info.identity.pid_ns, &pid_ns->ns) ||
-            READ_FAILS(info.start, task->start_boottime) || READ_FAILS(info.tgid_root, task->tgid))
+            READ_FAILS(info.start, task->start_boottime) || READ_FAILS(leader, task->group_leader) || !leader ||
+            READ_FAILS(info.process_start, leader->start_boottime) || READ_FAILS(info.tgid_root, task->tgid) ||
+            READ_FAILS(info.tid_root, task->pid))
                 return 0;
         info.identity.pid_ns.level = level;
         info.tgid = pid_number(tgid, &helper_pid_ns);

@@ -54,7 +54,7 @@ uint64_t grant_memory(const struct rs_grant *grant, unsigned n_cpus) {
         uint64_t scratch = (uint64_t) n_cpus * (64 + sizeof(struct rs_stack) + 8 * (RS_FRAMES_MAX + 1));
         uint64_t arrays = (RS_SENT_SLOTS + RS_ANNOUNCED_SLOTS) * sizeof(uint64_t);
         /* A preallocated hash: element head, key and value, and the buckets. */
-        uint64_t tracked = (grant->grants & RS_GRANT_TARGETS) ? RS_TRACKED_MAX * (64 + 16) : 4096;
+        uint64_t tracked = (grant->grants & RS_GRANT_TARGETS) ? RS_TRACKED_MAX * (64 + 32) : 16384;
 
         return ring + counters + scratch + arrays + tracked;
 }

@@ -33,6 +33,7 @@ struct Sampler {
         int counters_fd;
         struct bpf_link *process_links[4];
         bool started_before;
+        bool follows; /* what targets start, by the first of the links */
         size_t n_events;
         SamplerEvent events[RS_TASK_EVENTS_MAX];
 };
@@ -104,8 +105,8 @@ static int sampler_load(Sampler *sampler, uint32_t id, const struct rs_grant *gr
         sampler->skeleton->rodata->reads_user_memory = kernel_reads_user_memory_safely(kernel_version_get());
         for (size_t i = 0; i < grant->nr_events; i++)
                 sampler->skeleton->rodata->weighted[i] = event_type_by_id(grant->events[i].id)->weighted;
-        if (!(grant->grants & RS_GRANT_TARGETS)) {
-                r = bpf_map__set_max_entries(sampler->skeleton->maps.rs_tracked, 1);
+        if (!(grant->grants & RS_GRANT_TARGETS)) { /* cgroups */
+                r = bpf_map__set_max_entries(sampler->skeleton->maps.rs_tracked, RS_TARGETS_MAX + 2);
                 if (r < 0)
                         return r;
         }
@@ -185,6 +186,7 @@ Sampler *sampler_free(Sampler *sampler) {
         if (!sampler)
                 return NULL;
         sampler_stop(sampler);
+        bpf_link__destroy(sampler->process_links[0]);
         for (size_t i = 0; i < sampler->n_events; i++) {
                 close_fd(sampler->events[i].link_fd);
                 close_fd(sampler->events[i].perf_fd);
@@ -262,12 +264,18 @@ int sampler_describe(Sampler *sampler, int pidfd, struct rs_task_info **ret_task
         return 0;
 }
 
-int sampler_track(Sampler *sampler, uint32_t tgid_root, bool follow) {
-        uint64_t value = follow;
+/* What a target starts is followed from here on, whether events are running or not. */
+static int sampler_follow(Sampler *sampler) {
+        if (!sampler->process_links[0])
+                sampler->process_links[0] = bpf_program__attach(sampler->skeleton->progs.on_fork);
+        sampler->follows = sampler->process_links[0];
+        return sampler->follows ? 0 : -errno;
+}
 
-        return bpf_map_update_elem(bpf_map__fd(sampler->skeleton->maps.rs_tracked), &tgid_root, &value, BPF_ANY) < 0
-                       ? -errno
-                       : 0;
+int sampler_track(Sampler *sampler, const struct rs_tracked_key *key, const struct rs_tracked *tracked) {
+        if (bpf_map_update_elem(bpf_map__fd(sampler->skeleton->maps.rs_tracked), key, tracked, BPF_ANY) < 0)
+                return -errno;
+        return tracked->follow ? sampler_follow(sampler) : 0;
 }
 
 int sampler_add_event(Sampler *sampler, int perf_fd, uint32_t event, bool on_exec) {
@@ -295,7 +303,8 @@ int sampler_start(Sampler *sampler) {
         };
 
         for (size_t i = 0; i < ELEMENTSOF(programs); i++) {
-                sampler->process_links[i] = bpf_program__attach(programs[i]);
+                if (!sampler->process_links[i])
+                        sampler->process_links[i] = bpf_program__attach(programs[i]);
                 if (!sampler->process_links[i]) {
                         int r = -errno;
 
@@ -323,7 +332,7 @@ int sampler_start(Sampler *sampler) {
 void sampler_stop(Sampler *sampler) {
         for (size_t i = 0; i < sampler->n_events; i++)
                 (void) ioctl(sampler->events[i].perf_fd, PERF_EVENT_IOC_DISABLE, 0);
-        for (size_t i = 0; i < ELEMENTSOF(sampler->process_links); i++) {
+        for (size_t i = sampler->follows ? 1 : 0; i < ELEMENTSOF(sampler->process_links); i++) {
                 bpf_link__destroy(sampler->process_links[i]);
                 sampler->process_links[i] = NULL;
         }

@@ -33,8 +33,8 @@ int sampler_set_identity(Sampler *sampler, const struct rs_identity *identity);
  * an array the caller frees. -ESRCH: gone, -EACCES: the kernel shows none of them, -EBADF: not a pidfd.
  */
 int sampler_describe(Sampler *sampler, int pidfd, struct rs_task_info **ret_tasks, size_t *ret_n);
-/* Records about this process are told, and about its children where follow is set. */
-int sampler_track(Sampler *sampler, uint32_t tgid_root, bool follow);
+/* Whose samples and records are told, and as which target's; of one that is there already: as another's. */
+int sampler_track(Sampler *sampler, const struct rs_tracked_key *key, const struct rs_tracked *tracked);
 /* Runs the sampling program on a perf event, which it owns from here on success only. */
 int sampler_add_event(Sampler *sampler, int perf_fd, uint32_t event, bool on_exec);
 size_t sampler_get_n_events(Sampler *sampler);

@@ -181,12 +181,27 @@ static enum rs_error session_watch(Session *session, int32_t tid, uint32_t flags
 /* Passes over the threads of a target until one finds nothing new: it may be starting threads meanwhile. */
 #define TARGET_PASSES_MAX 16
 
+/* Tells the programs of a thread or a process. *ret: what they know it by. */
+static int session_track(Session *session, const struct rs_target *target, const struct rs_task_info *task,
+                         struct rs_tracked_key *ret) {
+        struct rs_tracked tracked = {
+                .start = target->tid != 0 ? task->start : task->process_start,
+                .target = session->n_targets + 1,
+                .follow = !(target->flags & RS_TARGET_NO_INHERIT),
+        };
+
+        ret->kind = target->tid != 0 ? RS_TRACKED_THREAD : RS_TRACKED_PROCESS;
+        ret->number = target->tid != 0 ? task->tid_root : task->tgid_root;
+        return sampler_track(session->sampler, ret, &tracked);
+}
+
 /*
  * One pass. *ret_watched: threads that have our events by now, *ret_opened: of these, since this pass.
  * Refuses the target where it is gone or hidden.
  */
 static enum rs_error session_target_pass(Session *session, int pidfd, const struct rs_target *target,
-                                         uint32_t *ret_watched, uint32_t *ret_opened, int *ret_detail) {
+                                         struct rs_tracked_key *ret_key, uint32_t *ret_watched, uint32_t *ret_opened,
+                                         int *ret_detail) {
         _cleanup_free_ struct rs_task_info *tasks = NULL;
         size_t n = 0;
         int r;
@@ -203,7 +218,7 @@ static enum rs_error session_target_pass(Session *session, int pidfd, const stru
                 if (!task->admitted || task->tid == 0 || (target->tid != 0 && task->client_tid != target->tid))
                         continue;
                 if (*ret_watched == 0) {
-                        r = sampler_track(session->sampler, task->tgid_root, !(target->flags & RS_TARGET_NO_INHERIT));
+                        r = session_track(session, target, task, ret_key);
                         if (r < 0)
                                 return RS_ERROR_TARGET_LIMIT;
                 }
@@ -218,19 +233,50 @@ static enum rs_error session_target_pass(Session *session, int pidfd, const stru
         return *ret_watched > 0 ? RS_OK : RS_ERROR_TARGET_HIDDEN;
 }
 
-static int session_target(Session *session, const union rs_any_message *any, Packet *packet) {
-        struct rs_targeted answer = {};
+static enum rs_error session_target_tasks(Session *session, int pidfd, const struct rs_target *target,
+                                          uint32_t *ret_threads, int *ret_detail) {
+        struct rs_tracked_key key = {};
         enum rs_error error = RS_OK;
         uint32_t opened = 1;
+
+        for (int i = 0; error == RS_OK && opened > 0 && i < TARGET_PASSES_MAX; i++)
+                error = session_target_pass(session, pidfd, target, &key, ret_threads, &opened, ret_detail);
+        /* What events it has got already are nobody's. */
+        if (error != RS_OK && key.kind != 0)
+                (void) sampler_track(session->sampler, &key, &(struct rs_tracked){});
+        return error;
+}
+
+/* Nothing about a cgroup is looked at: a filter only narrows what the client sees anyway. */
+static enum rs_error session_target_cgroup(Session *session, const struct rs_target *target, int *ret_detail) {
+        const struct rs_tracked tracked = {.target = session->n_targets + 1};
+        struct rs_tracked_key key = {.kind = (target->flags & RS_TARGET_CGROUP_V1) ? RS_TRACKED_CGROUP_V1 : RS_TRACKED_CGROUP};
+
+        *ret_detail = sampler_track(session->sampler, &key, &tracked);
+        key.number = target->cgroup;
+        if (*ret_detail >= 0)
+                *ret_detail = sampler_track(session->sampler, &key, &tracked);
+        return *ret_detail < 0 ? RS_ERROR_INTERNAL : RS_OK;
+}
+
+static int session_target(Session *session, const union rs_any_message *any, Packet *packet) {
+        const struct rs_target *target = &any->target;
+        bool tasks = session->grant.grants & RS_GRANT_TARGETS;
+        struct rs_targeted answer = {};
+        enum rs_error error;
         int detail = 0;
 
-        if (!(session->grant.grants & RS_GRANT_TARGETS) || packet->n_fds != 1 ||
-            (any->target.flags & ~(RS_TARGET_ON_EXEC | RS_TARGET_NO_INHERIT)))
+        if (tasks ? (target->flags & ~(RS_TARGET_ON_EXEC | RS_TARGET_NO_INHERIT)) || target->cgroup != 0
+                  : (target->flags | RS_TARGET_CGROUP_V1) != (RS_TARGET_CGROUP | RS_TARGET_CGROUP_V1) ||
+                            target->tid != 0 || target->cgroup == 0)
+                error = RS_ERROR_STATE;
+        else if (packet->n_fds != tasks)
                 error = RS_ERROR_STATE;
         else if (session->n_targets >= RS_TARGETS_MAX)
                 error = RS_ERROR_TARGET_LIMIT;
-        for (int i = 0; error == RS_OK && opened > 0 && i < TARGET_PASSES_MAX; i++)
-                error = session_target_pass(session, packet->fds[0], &any->target, &answer.threads, &opened, &detail);
+        else
+                error = tasks ? session_target_tasks(session, packet->fds[0], target, &answer.threads, &detail)
+                              : session_target_cgroup(session, target, &detail);
         session->n_targets += error == RS_OK;
         answer_init(&answer.m, &any->m, error, detail);
         return session_send(session, &answer.m, sizeof(answer), NULL, 0);

@@ -142,7 +142,7 @@ static void test_costs(void **state) {
         /* Who is followed is remembered. */
         grant.grants = RS_GRANT_TARGETS;
         targeted = grant_memory(&grant, 2);
-        assert_true(targeted - wide > RS_TRACKED_MAX * 16);
+        assert_true(targeted - wide > RS_TRACKED_MAX * 32);
         /* The ring counts once, byte by byte. */
         grant.ring_size *= 2;
         assert_int_equal(grant_memory(&grant, 2) - targeted, grant.ring_size / 2);

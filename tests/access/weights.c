@@ -33,11 +33,17 @@ static bool set_up(Sampler *sampler) {
         const struct perf_event_request request = {.tid = 0, .cpu = -1};
         _cleanup_close_ int pidfd = syscall(SYS_pidfd_open, getpid(), 0);
         _cleanup_free_ struct rs_task_info *self = NULL;
+        struct rs_tracked_key key = {.kind = RS_TRACKED_PROCESS};
+        struct rs_tracked tracked = {.target = 1};
         size_t n;
         int fd;
 
         if (pidfd < 0 || sampler_describe(sampler, pidfd, &self, &n) < 0 ||
-            sampler_set_identity(sampler, &self[0].identity) < 0 || sampler_track(sampler, self[0].tgid_root, false) < 0)
+            sampler_set_identity(sampler, &self[0].identity) < 0)
+                return false;
+        key.number = self[0].tgid_root;
+        tracked.start = self[0].process_start;
+        if (sampler_track(sampler, &key, &tracked) < 0)
                 return false;
         fd = perf_event_open_one(&clock, &request);
         return fd >= 0 && sampler_add_event(sampler, fd, 0, false) >= 0 && sampler_start(sampler) >= 0;

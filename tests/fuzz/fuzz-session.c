@@ -45,7 +45,8 @@ int sampler_describe(_unused_ Sampler *sampler, int pidfd, struct rs_task_info *
         return 0;
 }
 
-int sampler_track(_unused_ Sampler *sampler, _unused_ uint32_t tgid_root, _unused_ bool follow) {
+int sampler_track(_unused_ Sampler *sampler, _unused_ const struct rs_tracked_key *key,
+                  _unused_ const struct rs_tracked *tracked) {
         return 0;
 }
 

@@ -39,6 +39,7 @@ E_TARGET_GONE, E_TARGET_HIDDEN, E_TARGET_LIMIT, E_STATE, E_HELPER_GONE, E_PROTOC
 VERSION = 2
 GRANT_TARGETS, GRANT_DIRECT, GRANT_KERNEL, GRANT_SYSTEM = 1, 2, 4, 8
 TARGETS_MAX = 63
+TARGET_ON_EXEC, TARGET_NO_INHERIT, TARGET_CGROUP, TARGET_CGROUP_V1 = 1, 2, 4, 8
 HEAD = struct.Struct("<IIQIi")
 GRANT = struct.Struct("<IIIIQ" + "IIQ" * 8)
 WELCOME_SIZE = 72 + 4 * 32 + 16 * 8
@@ -420,6 +421,11 @@ class Session:
             if pidfd is None:
                 os.close(own)
         check(len(data) == WELCOME_SIZE, "WELCOME has a wrong size")
+        return error
+
+    def cgroup(self, number, flags=TARGET_CGROUP, tid=0, descriptors=()):
+        error, data = self.ask(TARGET, struct.pack("<IIQ", flags, tid, number), descriptors)
+        check(struct.unpack_from("<I", data, 24)[0] == 0, "a cgroup has threads that are watched")
         return error
 
     def target(self, pid, flags=0, tid=0):

@@ -340,6 +340,30 @@ def refused_targets(way, session, own, others, root):
     h.check(session.target(own.pid)[0] == h.E_TARGET_LIMIT, "one target too many")
 
 
+@Group
+def test_cgroups(way):
+    with h.killed(A.spin()) as p, way.ready(targets=True) as session:
+        h.check(session.cgroup(1) == h.E_STATE, "a cgroup in a session of processes")
+        with way.act():
+            h.check(session.ask(h.TARGET, struct.pack("<IIQ", 0, 0, 1), [own := os.pidfd_open(p.pid)])[0] == h.E_STATE,
+                    "a process that is a cgroup")
+        os.close(own)
+        h.check(session.start() == h.E_STATE, "no target was accepted")
+    with h.killed(A.spin()) as p, way.ready() as session, way.act():
+        h.check(session.target(p.pid)[0] == h.E_STATE, "a process in a session without targets")
+        for flags in (0, 1, 2, 5, 6, 8, 13, 16, 20, 0x80000004):
+            h.check(session.cgroup(1, flags) == h.E_STATE, f"flags {flags}")
+        h.check(session.cgroup(0) == h.E_STATE, "no cgroup")
+        h.check(session.cgroup(1, tid=1) == h.E_STATE, "a cgroup and a thread")
+        h.check(session.cgroup(1, descriptors=[NULL]) == h.E_STATE, "a cgroup and a descriptor")
+        # None of these counts. Numbers are not looked up: which there are is nobody's business.
+        for i in range(h.TARGETS_MAX):
+            flags = h.TARGET_CGROUP | (h.TARGET_CGROUP_V1 if i % 2 else 0)
+            h.check(session.cgroup((1 << 64) - 1 - i, flags) == h.OK, f"cgroup {i + 1}")
+        h.check(session.cgroup(1) == h.E_TARGET_LIMIT, "one cgroup too many")
+        h.check(session.start() == h.OK, "START with 63 cgroups")
+
+
 def dead_pidfd():
     pid = os.fork()
     if pid == 0:
@@ -403,6 +427,6 @@ def test_open():
 
 
 TESTS = [test_cut, test_fields, test_states, test_descriptors, test_identity, test_garbage, test_flood,
-         test_targets, test_threads, test_open]
+         test_targets, test_cgroups, test_threads, test_open]
 names = sys.argv[1:]  # all without
 h.main(*[t for t in TESTS if not names or t.__name__ in names])
