@@ -140,32 +140,39 @@ static int keeper_answer_front(Keeper *keeper) {
         return 0;
 }
 
-/* The only thing a session may ask for. It has been granted these events; the rule is in its programs. */
-static int keeper_answer_session(Child *child) {
+/* It has been granted these events; the rule is in its programs. */
+static int keeper_open_event(Child *child, const struct perf_event_request *request) {
+        struct session_answer answer = {.op = SESSION_OP_EVENT};
         _cleanup_close_ int fd = -1;
-        struct perf_event_request request;
-        struct perf_event_answer answer = {};
-        Packet packet;
-        int r;
 
-        r = packet_receive(child->fd, &request, sizeof(request), 0, MSG_DONTWAIT, &packet);
-        if (r == -EAGAIN)
-                return 0;
-        if (r <= 0 || packet.size != sizeof(request) || request.event >= child->grant.nr_events)
+        if (request->event >= child->grant.nr_events)
                 return -EBADMSG;
         if (child->n_events >= RS_TASK_EVENTS_MAX)
                 answer.error = EMFILE;
-        else if ((child->grant.grants & RS_GRANT_TARGETS) ? request.tid < 1 || request.cpu != -1
-                                                          : request.tid != -1 || request.cpu < 0)
+        else if ((child->grant.grants & RS_GRANT_TARGETS) ? request->tid < 1 || request->cpu != -1
+                                                          : request->tid != -1 || request->cpu < 0)
                 answer.error = EINVAL;
         else {
-                fd = perf_event_open_one(&child->grant.events[request.event], &request);
+                fd = perf_event_open_one(&child->grant.events[request->event], request);
                 if (fd < 0)
                         answer.error = -fd;
                 /* Everybody has waited for it, so that a session cannot have many of these. */
                 child->n_events += fd >= 0 ? 1 : fd == -EAGAIN ? EVENTS_A_WAIT : 0;
         }
         return packet_send(child->fd, &answer, sizeof(answer), &fd, fd >= 0, MSG_DONTWAIT);
+}
+
+static int keeper_answer_session(Child *child) {
+        struct session_request request;
+        Packet packet;
+        int r;
+
+        r = packet_receive(child->fd, &request, sizeof(request), 0, MSG_DONTWAIT, &packet);
+        if (r == -EAGAIN)
+                return 0;
+        if (r <= 0 || packet.size != sizeof(request))
+                return -EBADMSG;
+        return request.op == SESSION_OP_EVENT ? keeper_open_event(child, &request.event) : -EBADMSG;
 }
 
 static void keeper_reap(Keeper *keeper) {

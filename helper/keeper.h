@@ -3,8 +3,8 @@
 
 /*
  * The keeper holds the capabilities. It takes fixed-size structs from the front, and from each of
- * its sessions nothing but "open this event of your grant on that thread": where the kernel demands
- * CAP_SYS_ADMIN for perf_event_open, only the keeper has it. It knows no bus, parses nothing, and ends when
+ * its sessions nothing but struct session_request: where the kernel demands CAP_SYS_ADMIN for
+ * perf_event_open, only the keeper has it. It knows no bus, parses nothing, and ends when
  * the front does; then its sessions end.
  */
 
@@ -40,6 +40,26 @@ struct keeper_setup {
         uint32_t id;
         uint32_t pad;
         struct rs_grant grant;
+};
+
+/* Between a session and its keeper: each question has one answer of the same op. */
+enum session_op {
+        SESSION_OP_EVENT = 1,   /* open this event of the grant there; one fd where error is 0 */
+        SESSION_OP_KERNEL = 2,  /* with RS_GRANT_KERNEL: rs_kernel's map and the names' memfd, if newer than `generation` */
+        SESSION_OP_REVOKED = 3, /* unasked, from the keeper: the grant is withdrawn */
+};
+
+struct session_request {
+        uint32_t op;
+        uint32_t pad;
+        uint64_t generation; /* KERNEL: what the session has, 0: nothing yet */
+        struct perf_event_request event;
+};
+
+struct session_answer {
+        uint32_t op;
+        int32_t error;       /* errno */
+        uint64_t generation; /* KERNEL */
 };
 
 /* Where a session finds its sockets. */

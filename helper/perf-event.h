@@ -11,16 +11,11 @@
 
 #include "protocol.h"
 
-/* What a session asks of the keeper, and gets back with one fd where error is 0. */
 struct perf_event_request {
         uint32_t event; /* index into the grant's events */
         int32_t tid;    /* in the helper's pid namespace; -1: a whole CPU */
         int32_t cpu;    /* -1: wherever the thread runs */
         uint32_t flags; /* RS_TARGET_* */
-};
-
-struct perf_event_answer {
-        int32_t error; /* errno */
 };
 
 /* What read(2) on such an event gives. */

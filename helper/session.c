@@ -32,6 +32,7 @@ typedef struct Session {
         unsigned n_cpus;
         unsigned n_targets;
         unsigned wide_next; /* of the CPU-wide events, event by event: the first that is not opened yet */
+        bool revoked;   /* the keeper has said so */
         bool paranoid;  /* kernel.perf_event_paranoid is above 2; not readable from the sandbox */
         enum rs_error load_error;
         int load_errno;
@@ -129,26 +130,45 @@ static int session_hello(Session *session, const union rs_any_message *any, Pack
         return r;
 }
 
-/* ---- events, through the keeper ---- */
+/* ---- the keeper ---- */
+
+/* Waits for the answer; what the keeper says unasked meanwhile is remembered. Returns 0 or -errno. */
+static int session_ask(Session *session, const struct session_request *request, struct session_answer *ret_answer,
+                       Packet *ret_packet) {
+        int r;
+
+        r = packet_send(session->keeper_fd, request, sizeof(*request), NULL, 0, 0);
+        if (r < 0)
+                return r;
+        for (;;) {
+                r = packet_receive(session->keeper_fd, ret_answer, sizeof(*ret_answer), 2, 0, ret_packet);
+                if (r <= 0)
+                        return -ECONNRESET;
+                if (ret_packet->size == sizeof(*ret_answer) && ret_answer->op == request->op)
+                        break;
+                packet_done(ret_packet);
+                if (ret_packet->size != sizeof(*ret_answer) || ret_answer->op != SESSION_OP_REVOKED)
+                        return -EBADMSG;
+                session->revoked = true;
+        }
+        if (ret_answer->error != 0)
+                packet_done(ret_packet);
+        return -ret_answer->error;
+}
 
 static int session_open_event(Session *session, uint32_t event, int32_t tid, int32_t cpu, uint32_t flags) {
-        const struct perf_event_request request = {.event = event, .tid = tid, .cpu = cpu, .flags = flags};
-        struct perf_event_answer answer;
+        const struct session_request request = {.op = SESSION_OP_EVENT, .event = {event, tid, cpu, flags}};
+        struct session_answer answer;
         Packet packet;
         int r;
 
-        r = packet_send(session->keeper_fd, &request, sizeof(request), NULL, 0, 0);
+        r = session_ask(session, &request, &answer, &packet);
         if (r < 0)
                 return r;
-        r = packet_receive(session->keeper_fd, &answer, sizeof(answer), 1, 0, &packet);
-        if (r <= 0)
-                return -ECONNRESET;
-        if (packet.size != sizeof(answer) || (answer.error == 0) != (packet.n_fds == 1)) {
+        if (packet.n_fds != 1) {
                 packet_done(&packet);
                 return -EBADMSG;
         }
-        if (answer.error != 0)
-                return -answer.error;
         r = sampler_add_event(session->sampler, packet.fds[0], event, flags & RS_TARGET_ON_EXEC);
         if (r < 0)
                 packet_done(&packet);
@@ -389,6 +409,9 @@ static int session_dispatch(Session *session) {
 static void session_end(Session *session, enum rs_error error) {
         struct rs_message end = {.type = RS_END, .error = error};
 
+        /* Nothing was loaded: HELLO's answer says so. */
+        if (!session->sampler)
+                return;
         sampler_stop(session->sampler);
         (void) session_send(session, &end, sizeof(end), NULL, 0);
 }
@@ -399,20 +422,25 @@ static void session_loop(Session *session) {
                         {.fd = session->client_fd, .events = POLLIN},
                         {.fd = session->keeper_fd, .events = POLLIN},
                 };
+                struct session_answer said;
+                Packet packet;
                 int r;
 
-                if (poll(fds, ELEMENTSOF(fds), -1) < 0 && errno != EINTR)
+                /* Said while something else was asked. */
+                if (!session->revoked && poll(fds, ELEMENTSOF(fds), -1) < 0 && errno != EINTR)
                         return;
-                /* It never speaks first: this is its end. */
-                if (fds[1].revents) {
-                        if (session->sampler)
-                                session_end(session, RS_ERROR_HELPER_GONE);
-                        return;
-                }
+                /* All it says unasked is that this is the end: of the grant, or of itself. */
+                if (fds[1].revents)
+                        session->revoked = packet_receive(session->keeper_fd, &said, sizeof(said), 0, MSG_DONTWAIT,
+                                                          &packet) > 0;
+                if (session->revoked)
+                        return session_end(session, RS_ERROR_REVOKED);
+                if (fds[1].revents)
+                        return session_end(session, RS_ERROR_HELPER_GONE);
                 if (!fds[0].revents)
                         continue;
                 r = session_dispatch(session);
-                if (r == -EBADMSG && session->sampler)
+                if (r == -EBADMSG)
                         session_end(session, RS_ERROR_PROTOCOL);
                 if (r < 0)
                         return;

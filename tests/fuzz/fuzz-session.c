@@ -79,7 +79,7 @@ Sampler *sampler_free(_unused_ Sampler *sampler) {
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
         const struct timeval timeout = {.tv_usec = 1000};
-        const struct perf_event_answer answer = {};
+        const struct session_answer answer = {.op = SESSION_OP_EVENT};
         const int on = 1;
         Sampler sampler = {};
         Session session = {
