@@ -34,6 +34,8 @@ typedef struct Pprof {
         uint64_t *mapping_ids;  /* by file; file 0 stands for the markers */
         uint64_t *location_ids; /* by frame */
         uint64_t *function_ids; /* by number of the function */
+        Pprof__Label **labels;  /* that every sample has */
+        unsigned n_labels;
         bool failed;            /* out of memory, looked at once at the end */
 } Pprof;
 
@@ -217,18 +219,43 @@ static uint64_t put_location(Pprof *p, uint32_t frame) {
 
 /* ---- samples ---- */
 
-static void put_label(Pprof *p, Pprof__Sample *sample, const char *key, const char *text, int64_t number) {
+static Pprof__Label *make_label(Pprof *p, const char *key, const char *text, int64_t number) {
         Pprof__Label *label = take(p, sizeof(Pprof__Label));
 
         if (!label)
-                return;
+                return NULL;
         pprof__label__init(label);
         label->key = put_string(p, key);
         if (text)
                 label->str = put_string(p, text);
         else
                 label->num = number;
-        sample->label[sample->n_label++] = label;
+        return label;
+}
+
+static void put_label(Pprof *p, Pprof__Sample *sample, const char *key, const char *text, int64_t number) {
+        Pprof__Label *label = make_label(p, key, text, number);
+
+        if (label)
+                sample->label[sample->n_label++] = label;
+}
+
+/*
+ * What the user said of the recording. On every sample rather than in comments: by a sample's labels pprof focuses,
+ * ignores and groups, and they survive when profiles are merged.
+ */
+static void make_labels(Pprof *p, const RingsideRecordingInfo *info) {
+        p->labels = take(p, (info->n_labels + 1) * sizeof(Pprof__Label *));
+        for (unsigned i = 0; p->labels && i < info->n_labels; i++) {
+                size_t n = strcspn(info->labels[i], "=");
+                _cleanup_free_ char *key = strndup(info->labels[i], n);
+                Pprof__Label *label = key ? make_label(p, key, info->labels[i] + n + 1, 0) : NULL;
+
+                if (label)
+                        p->labels[p->n_labels++] = label;
+                else
+                        p->failed = true;
+        }
 }
 
 static void put_sample(Pprof *p, const SnapshotSum *sum) {
@@ -244,7 +271,7 @@ static void put_sample(Pprof *p, const SnapshotSum *sum) {
         pprof__sample__init(sample);
         sample->location_id = take(p, depth * sizeof(uint64_t));
         sample->value = take(p, 2 * sizeof(int64_t));
-        sample->label = take(p, 4 * sizeof(Pprof__Label *));
+        sample->label = take(p, (5 + p->n_labels) * sizeof(Pprof__Label *));
         if (!sample->location_id || !sample->value || !sample->label)
                 return;
 
@@ -259,6 +286,10 @@ static void put_sample(Pprof *p, const SnapshotSum *sum) {
         put_label(p, sample, "pid", NULL, process->pid);
         put_label(p, sample, "thread", thread->comm, 0);
         put_label(p, sample, "tid", NULL, thread->tid);
+        if (sum->target > 0)
+                put_label(p, sample, "target", s->targets[sum->target].name, 0);
+        for (unsigned i = 0; i < p->n_labels; i++)
+                sample->label[sample->n_label++] = p->labels[i];
         p->profile.sample[p->profile.n_sample++] = sample;
 }
 
@@ -357,6 +388,7 @@ int ringside_export_pprof(RingsideRecording *recording, const RingsideFilter *fi
                 return error_set(error, r, NULL, "Out of memory");
 
         put_head(&p, recording);
+        make_labels(&p, &recording->info);
         if (p.snapshot.main_file > 0)
                 (void) put_mapping(&p, p.snapshot.main_file);
         for (size_t i = 0; i < p.snapshot.n_sums && !p.failed; i++)

@@ -12,7 +12,8 @@
 #include "ringside.h"
 #include "snapshot.h"
 
-#define N_GROUPS (RINGSIDE_BY_THREAD + 1)
+#define N_GROUPS (RINGSIDE_BY_TARGET + 1)
+#define NO_TARGET "[no target]"
 
 typedef struct Rows {
         RingsideRow *items;
@@ -221,6 +222,27 @@ static int rows_by_process_or_thread(RingsideProfile *profile, bool by_thread, R
         return 0;
 }
 
+static const char *target_name(const Snapshot *s, uint32_t target) {
+        return target > 0 ? s->targets[target].name : NO_TARGET;
+}
+
+static int rows_by_target(RingsideProfile *profile, RingsideRow **ret, size_t *ret_n) {
+        const Snapshot *s = &profile->snapshot;
+        RingsideRow *rows = calloc(s->n_targets, sizeof(RingsideRow));
+
+        if (!rows)
+                return -ENOMEM;
+        for (size_t i = 0; i < s->n_targets; i++)
+                rows[i] = (RingsideRow){ .name = target_name(s, i), .file = "", .id = -1 };
+        for (size_t i = 0; i < s->n_sums; i++) {
+                row_add_self(&rows[s->sums[i].target], &s->sums[i]);
+                row_add_total(&rows[s->sums[i].target], &s->sums[i]);
+        }
+        *ret = rows;
+        *ret_n = s->n_targets;
+        return 0;
+}
+
 static int compare_rows(const void *a, const void *b) {
         const RingsideRow *x = a, *y = b;
         int c;
@@ -258,6 +280,8 @@ int ringside_profile_get_rows(RingsideProfile *profile, enum RingsideGroup group
                         r = rows_by_function(profile, &rows->items, &rows->n);
                 else if (group == RINGSIDE_BY_FILE)
                         r = rows_by_file(profile, &rows->items, &rows->n);
+                else if (group == RINGSIDE_BY_TARGET)
+                        r = rows_by_target(profile, &rows->items, &rows->n);
                 else
                         r = rows_by_process_or_thread(profile, group == RINGSIDE_BY_THREAD, &rows->items, &rows->n);
                 if (r < 0)
@@ -302,6 +326,23 @@ static int command_key(Table *commands, const char *comm, uint64_t *ret) {
         return r;
 }
 
+/* The node of a process: below its target, where there are several. */
+static int node_of_process(RingsideProfile *profile, Table *commands, const SnapshotSum *sum, uint32_t *ret) {
+        const Snapshot *s = &profile->snapshot;
+        const char *comm = s->processes[s->threads[sum->thread].process].comm;
+        uint32_t parent = 0;
+        uint64_t key;
+        int r = 0;
+
+        if (s->n_targets > 2)
+                r = call_tree_child(&profile->callees, 0, sum->target, target_name(s, sum->target), "", false, &parent);
+        if (r >= 0)
+                r = command_key(commands, comm, &key);
+        if (r >= 0)
+                r = call_tree_child(&profile->callees, parent, key, comm, "", false, ret);
+        return r;
+}
+
 /*
  * The node of a stack below a process's node. nodes remembers those of stacks that were seen, so that
  * each step of the way is taken once.
@@ -341,13 +382,9 @@ static int build_callees(RingsideProfile *profile, Table *commands, Table *nodes
         r = call_tree_init(tree, "all");
         for (size_t i = 0; i < s->n_sums && r >= 0; i++) {
                 const SnapshotSum *sum = &s->sums[i];
-                const char *comm = s->processes[s->threads[sum->thread].process].comm;
                 uint32_t process_node, node;
-                uint64_t key;
 
-                r = command_key(commands, comm, &key);
-                if (r >= 0)
-                        r = call_tree_child(tree, 0, key, comm, "", false, &process_node);
+                r = node_of_process(profile, commands, sum, &process_node);
                 if (r >= 0)
                         r = node_of_stack(profile, nodes, process_node, sum->stack, &node);
                 if (r < 0)

@@ -257,6 +257,14 @@ static int recorder_allocate(RingsideRecorder **ret, const char *path, const Rin
         return 0;
 }
 
+static int put_targets(Store *store, const RingsideRecorderOptions *options) {
+        int r = 0;
+
+        for (size_t i = 0; options->targets && i < options->n_targets && r >= 0; i++)
+                r = store_add_target(store, i + 1, options->targets[i].kind, options->targets[i].label);
+        return r;
+}
+
 static bool labels_are_valid(const char *const *labels) {
         for (size_t i = 0; labels && labels[i]; i++) {
                 const char *equals = strchr(labels[i], '=');
@@ -287,6 +295,8 @@ int ringside_recorder_new(RingsideRecorder **ret, const char *path, RingsideSess
         r = writer_new(&recorder->writer, recorder->store, recorder->symbolizer, recorder->start.boottime);
         if (r >= 0)
                 r = machine_describe(recorder->store, &recorder->start, session, &o);
+        if (r >= 0)
+                r = put_targets(recorder->store, &o);
         if (r >= 0)
                 r = store_commit(recorder->store);
         if (r >= 0)

@@ -22,6 +22,10 @@
 /* SQLite's steps are counted in thousands. A row of a sample takes about fifteen, and has 20 bytes. */
 #define WORK_STEPS 1000
 #define WORK_MIN 2000
+/* More than a session has, and than `ringside record` takes. */
+#define TARGETS_MAX 255
+#define LABELS_MAX 255
+#define LABEL_PREFIX "label."
 
 int recording_damaged(const RingsideRecording *recording, RingsideError *error, const char *what) {
         return error_set(error, RINGSIDE_E_RECORDING, NULL, "%s is damaged: %s", recording->path, what);
@@ -257,6 +261,52 @@ static bool parse_number(const char *s, int64_t min, int64_t *ret) {
         return true;
 }
 
+char *recording_target_name(const char *kind, const char *label) {
+        char *name;
+
+        return asprintf(&name, "%s %s", kind, label) < 0 ? NULL : name;
+}
+
+/* Takes the string, whatever becomes of it. */
+static int list_add(char ***list, unsigned *n, char *string) {
+        char **grown = string ? reallocarray(*list, *n + 1, sizeof(char *)) : NULL;
+
+        if (!grown) {
+                free(string);
+                return -ENOMEM;
+        }
+        grown[(*n)++] = string;
+        *list = grown;
+        return 0;
+}
+
+static void list_free(char **list, unsigned n) {
+        for (unsigned i = 0; i < n; i++)
+                free(list[i]);
+        free(list);
+}
+
+static int target_row(sqlite3_stmt *row, void *userdata) {
+        RingsideRecording *recording = userdata;
+        _cleanup_free_ char *kind = row_string(row, 1), *label = row_string(row, 2);
+
+        if (!kind || !label)
+                return -ENOMEM;
+        if (row_integer(row, 0, 1, TARGETS_MAX) != recording->info.n_targets + 1)
+                return RINGSIDE_E_RECORDING;
+        return list_add(&recording->targets, &recording->info.n_targets, recording_target_name(kind, label));
+}
+
+static int add_label(RingsideRecording *recording, const char *key, const char *value) {
+        char *label;
+
+        if (recording->info.n_labels >= LABELS_MAX)
+                return RINGSIDE_E_RECORDING;
+        if (asprintf(&label, "%s=%s", key, value) < 0)
+                return -ENOMEM;
+        return list_add(&recording->labels, &recording->info.n_labels, label);
+}
+
 static int meta_row(sqlite3_stmt *row, void *userdata) {
         RingsideRecording *recording = userdata;
         RingsideRecordingInfo *info = &recording->info;
@@ -280,6 +330,8 @@ static int meta_row(sqlite3_stmt *row, void *userdata) {
                         *texts[i].target = TAKE_PTR(value);
                         return 0;
                 }
+        if (strncmp(key, LABEL_PREFIX, strlen(LABEL_PREFIX)) == 0)
+                return add_label(recording, key + strlen(LABEL_PREFIX), value);
         if (strcmp(key, "start_boottime") == 0 && parse_number(value, 0, &n))
                 info->start = n;
         else if (strcmp(key, "start_realtime") == 0 && parse_number(value, INT64_MIN, &n))
@@ -380,6 +432,9 @@ static int read_info(RingsideRecording *recording, RingsideError *error) {
         if (r >= 0)
                 r = recording_query(recording, "SELECT id,name,unit,by_period,value FROM event ORDER BY id", event_row,
                                     recording, error);
+        if (r >= 0 && info->format >= 2)
+                r = recording_query(recording, "SELECT id,kind,label FROM target ORDER BY id", target_row, recording,
+                                    error);
         if (r >= 0)
                 r = recording_query(recording, "SELECT name,value FROM counter", counter_row, info, error);
         if (r >= 0)
@@ -402,6 +457,8 @@ static int read_info(RingsideRecording *recording, RingsideError *error) {
         info->kernel = recording->kernel;
         info->grant = recording->grant;
         info->events = recording->events;
+        info->targets = (const char *const *) recording->targets;
+        info->labels = (const char *const *) recording->labels;
         return 0;
 }
 
@@ -453,6 +510,8 @@ RingsideRecording *ringside_recording_free(RingsideRecording *recording) {
         free(recording->kernel);
         free(recording->grant);
         free(recording->events);
+        list_free(recording->targets, recording->info.n_targets);
+        list_free(recording->labels, recording->info.n_labels);
         free(recording->path);
         free(recording);
         return NULL;

@@ -22,6 +22,7 @@ struct RingsideRecording {
         RingsideRecordingInfo info;
         char *command, *hostname, *kernel, *grant; /* what info points to */
         RingsideEvent *events;
+        char **targets, **labels;
 };
 
 /* Returns 0 to go on, or a negative number that is returned from recording_query(). */
@@ -41,6 +42,9 @@ void recording_end(RingsideRecording *recording);
 
 /* One period of an event in its own units, which is the weight of a sample without one. */
 uint64_t recording_get_period(const RingsideRecording *recording, unsigned event);
+
+/* How a target is called wherever it is shown. NULL: no memory. */
+char *recording_target_name(const char *kind, const char *label);
 
 /* Column i as a string for free(), cut at a zero byte; what is no text or blob is "". NULL: no memory. */
 char *row_string(sqlite3_stmt *row, int i);

@@ -281,12 +281,20 @@ RINGSIDE_PUBLIC int ringside_check_system(RingsideCheck **ret_checks, size_t *re
 
 /* ---- recording ---- */
 
+/* What was named to be recorded, in words. */
+typedef struct RingsideTarget {
+        const char *kind;  /* "process", "thread", "cgroup", "unit", "command" */
+        const char *label; /* as it was named: the number, path, name or command */
+} RingsideTarget;
+
 typedef struct RingsideRecorderOptions {
         size_t size;                  /* sizeof(RingsideRecorderOptions), so that the struct can grow */
         const char *const *command;   /* argv of what is recorded, ends with NULL; NULL: none */
         const char *const *labels;    /* "key=value", ends with NULL; NULL: none */
         size_t queue_bytes;           /* between session and writer; 0: 64 MiB. Full: records count as dropped */
         const char *symbol_dir;       /* tree with .build-id below it; NULL: /usr/lib/debug */
+        const RingsideTarget *targets; /* those of the session, in the order they were added; NULL: none */
+        size_t n_targets;
 } RingsideRecorderOptions;
 
 typedef struct RingsideRecorderStatistics {
@@ -333,6 +341,10 @@ typedef struct RingsideRecordingInfo {
         unsigned n_cpus;
         unsigned n_events;
         const RingsideEvent *events;
+        unsigned n_targets;
+        const char *const *targets; /* kind and label, as "process 1234", in order */
+        unsigned n_labels;
+        const char *const *labels;  /* "key=value" */
 } RingsideRecordingInfo;
 
 /* Opens read-only; a file that is hostile or damaged is refused with RINGSIDE_E_RECORDING. */
@@ -350,6 +362,7 @@ typedef struct RingsideFilter {
         const char *process;    /* pid, or a glob on the command name; NULL: all */
         const char *thread;     /* tid, or a glob on the thread name; NULL: all */
         int event;              /* index; -1: the first */
+        const char *target;     /* a label, kind and label, or a glob on either; NULL: all */
 } RingsideFilter;
 
 /* A node of the call tree. Strings and children live as long as the profile. */
@@ -368,10 +381,11 @@ enum RingsideGroup {
         RINGSIDE_BY_FILE = 1,
         RINGSIDE_BY_PROCESS = 2,
         RINGSIDE_BY_THREAD = 3,
+        RINGSIDE_BY_TARGET = 4,
 };
 
 typedef struct RingsideRow {
-        const char *name;  /* function, path, or command */
+        const char *name;  /* function, path, command, or kind and label of a target */
         const char *file;  /* functions: the base name of their file; else "" */
         int64_t id;        /* processes: pid; threads: tid; else -1 */
         bool kernel;
@@ -389,7 +403,10 @@ RINGSIDE_PUBLIC uint64_t ringside_profile_get_weight(RingsideProfile *profile);
 RINGSIDE_PUBLIC uint64_t ringside_profile_get_truncated(RingsideProfile *profile);
 /* Sorted by self weight, descending. The array lives as long as the profile. */
 RINGSIDE_PUBLIC int ringside_profile_get_rows(RingsideProfile *profile, enum RingsideGroup group, const RingsideRow **ret_rows, size_t *ret_n);
-/* From the start of each stack down to its leaf; one child per process command below the root. */
+/*
+ * From the start of each stack down to its leaf; one child per process command below the root, or below one child
+ * per target where there are several.
+ */
 RINGSIDE_PUBLIC int ringside_profile_get_callees(RingsideProfile *profile, const RingsideNode **ret_root);
 /* Inverted: from each leaf function up to its callers. */
 RINGSIDE_PUBLIC int ringside_profile_get_callers(RingsideProfile *profile, const RingsideNode **ret_root);

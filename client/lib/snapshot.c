@@ -21,7 +21,7 @@ typedef struct Loader {
         Snapshot *snapshot;
         RingsideRecording *recording;
         const RingsideFilter *filter;
-        bool *threads_wanted;
+        bool *threads_wanted, *targets_wanted;
         Table sums; /* thread, stack, target -> index + 1 */
         size_t n_sums_allocated;
         int64_t last_rowid;
@@ -169,16 +169,20 @@ static int stack_row(sqlite3_stmt *row, void *userdata) {
 
 static int target_row(sqlite3_stmt *row, void *userdata) {
         Snapshot *s = ((Loader *) userdata)->snapshot;
+        _cleanup_free_ char *kind = row_string(row, 1);
         SnapshotTarget *target;
 
+        if (!kind)
+                return -ENOMEM;
         if (!row_is_next(row, s->n_targets))
                 return RINGSIDE_E_RECORDING;
         if (array_extend(&s->targets, &s->n_targets, sizeof(SnapshotTarget)) < 0)
                 return -ENOMEM;
         target = &s->targets[s->n_targets - 1];
-        target->kind = row_string(row, 1);
         target->label = row_string(row, 2);
-        return target->kind && target->label ? 0 : -ENOMEM;
+        if (target->label)
+                target->name = recording_target_name(kind, target->label);
+        return target->name ? 0 : -ENOMEM;
 }
 
 static uint64_t add(uint64_t a, uint64_t b) {
@@ -227,7 +231,7 @@ static int sample_row(sqlite3_stmt *row, void *userdata) {
         if (rowid <= loader->last_rowid || thread < 0 || stack < 0 || event < 0 || target < 0)
                 return RINGSIDE_E_RECORDING;
         loader->last_rowid = rowid;
-        if (event != s->event || !loader->threads_wanted[thread])
+        if (event != s->event || !loader->threads_wanted[thread] || !loader->targets_wanted[target])
                 return 0;
         if (sqlite3_column_type(row, 4) != SQLITE_NULL) {
                 if (row_integer(row, 4, 0, INT64_MAX) < 0)
@@ -265,6 +269,24 @@ static int choose_threads(Loader *loader) {
 
                 loader->threads_wanted[i] = matches(filter->process, process->pid, process->comm) &&
                                             matches(filter->thread, thread->tid, thread->comm);
+        }
+        return 0;
+}
+
+static int choose_targets(Loader *loader) {
+        const char *pattern = loader->filter->target;
+        const Snapshot *s = loader->snapshot;
+
+        loader->targets_wanted = calloc(s->n_targets, sizeof(bool));
+        if (!loader->targets_wanted)
+                return -ENOMEM;
+        loader->targets_wanted[0] = !pattern;
+        for (size_t i = 1; i < s->n_targets; i++) {
+                const SnapshotTarget *t = &s->targets[i];
+
+                /* As it is, too: a path or the name of a unit may have brackets and backslashes. */
+                loader->targets_wanted[i] = !pattern || strcmp(pattern, t->label) == 0 || strcmp(pattern, t->name) == 0 ||
+                                            fnmatch(pattern, t->label, 0) == 0 || fnmatch(pattern, t->name, 0) == 0;
         }
         return 0;
 }
@@ -363,6 +385,8 @@ static int load(Loader *loader, RingsideError *error) {
                         return r;
         }
         r = choose_threads(loader);
+        if (r >= 0)
+                r = choose_targets(loader);
         if (r < 0)
                 return error_set(error, r, NULL, "Out of memory");
         r = recording_query(loader->recording,
@@ -398,6 +422,7 @@ int snapshot_load(Snapshot *ret, RingsideRecording *recording, const RingsideFil
         r = load(&loader, error);
         recording_end(recording);
         free(loader.threads_wanted);
+        free(loader.targets_wanted);
         table_done(&loader.sums);
         if (r < 0)
                 return r;
@@ -414,7 +439,7 @@ void snapshot_done(Snapshot *snapshot) {
         for (size_t i = 0; i < snapshot->n_files; i++)
                 free(snapshot->files[i].path);
         for (size_t i = 0; i < snapshot->n_targets; i++) {
-                free(snapshot->targets[i].kind);
+                free(snapshot->targets[i].name);
                 free(snapshot->targets[i].label);
         }
         for (size_t i = 0; i < snapshot->n_symbols; i++)

@@ -49,7 +49,7 @@ typedef struct SnapshotStack {
 } SnapshotStack;
 
 typedef struct SnapshotTarget {
-        char *kind;
+        char *name; /* kind and label */
         char *label;
 } SnapshotTarget;
 

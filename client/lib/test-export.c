@@ -27,6 +27,9 @@ static void make_recording(const char *path, const RingsideEvent *event) {
         assert_return_code(store_new(&store, path, NULL), 0);
         assert_return_code(store_put_event(store, 0, event), 0);
         assert_return_code(store_put_meta(store, "start_realtime", "1700000000000000000"), 0);
+        assert_return_code(store_put_meta(store, "label.host", "web=1"), 0);
+        assert_return_code(store_put_meta(store, "label.pid", "mine"), 0);
+        assert_return_code(store_add_target(store, 1, "unit", "a b.service"), 0);
         assert_return_code(store_add_process(store, 10, 0, 0, 0, "a;b\nc", "", 0, &process), 0);
         assert_return_code(store_add_thread(store, process, 11, "worker", &thread), 0);
         assert_return_code(store_add_file(store, "/lib/libx.so", 0, 2, 0, NULL, 0, &file), 0);
@@ -37,7 +40,7 @@ static void make_recording(const char *path, const RingsideEvent *event) {
 
         add_stack(store, (const char *const[]){ "main", "_ZN1x3runEv", "[kernel]" }, (const int64_t[]){ 2, 1, 3 }, 3, &id);
         for (int i = 0; i < 3; i++)
-                assert_return_code(store_add_sample(store, SAMPLE(.time = i, .thread_id = thread, .kernel_mode = true, .walk_end = 1, .stack_id = id)), 0);
+                assert_return_code(store_add_sample(store, SAMPLE(.time = i, .thread_id = thread, .kernel_mode = true, .walk_end = 1, .stack_id = id, .target = 1)), 0);
         add_stack(store, (const char *const[]){ "main", "evil;\x1b[31mname with spaces\xff" }, (const int64_t[]){ 2, 2 }, 2, &id);
         assert_return_code(store_add_sample(store, SAMPLE(.time = 9, .thread_id = thread, .walk_end = 1, .stack_id = id)), 0);
         add_stack(store, (const char *const[]){ "[truncated]", NULL }, (const int64_t[]){ 0, 1 }, 2, &id);
@@ -190,13 +193,21 @@ static void test_pprof(void **state) {
         expect_location(p, sample->location_id[0], "[kernel]([kernel]):1020");
         expect_location(p, sample->location_id[1], "x::run(/lib/libx.so):1010");
         expect_location(p, sample->location_id[2], "main(/bin/prog):1000");
-        assert_int_equal(sample->n_label, 4);
+        assert_int_equal(sample->n_label, 7);
         assert_string_equal(string(p, sample->label[0]->key), "command");
         assert_string_equal(string(p, sample->label[0]->str), "a;b\\x0ac");
         assert_string_equal(string(p, sample->label[1]->key), "pid");
         assert_int_equal(sample->label[1]->num, 10);
         assert_string_equal(string(p, sample->label[2]->str), "worker");
         assert_int_equal(sample->label[3]->num, 11);
+        assert_string_equal(string(p, sample->label[4]->key), "target");
+        assert_string_equal(string(p, sample->label[4]->str), "unit a b.service");
+        assert_string_equal(string(p, sample->label[5]->key), "host");
+        assert_string_equal(string(p, sample->label[5]->str), "web=1");
+        assert_string_equal(string(p, sample->label[6]->key), "pid");
+        assert_string_equal(string(p, sample->label[6]->str), "mine");
+        for (size_t i = 0; i < p->n_sample; i++)
+                assert_int_equal(p->sample[i]->n_label, p->sample[i] == sample ? 7 : 6);
         pprof__profile__free_unpacked(p, NULL);
 }
 
@@ -227,12 +238,26 @@ static void test_pprof_cycles(void **state) {
         pprof__profile__free_unpacked(p, NULL);
 }
 
+static void go_tool(const Place *place, const char *options, char *output, size_t size) {
+        char command[2 * PLACE_PATH_MAX + 128];
+        FILE *pipe;
+        size_t n;
+
+        (void) snprintf(command, sizeof(command),
+                        "HOME=%s go tool pprof -symbolize=none -sample_index=samples %s %s.pb.gz 2>&1", place->dir, options,
+                        place->file);
+        pipe = popen(command, "re");
+        assert_non_null(pipe);
+        n = fread(output, 1, size - 1, pipe);
+        output[n] = 0;
+        assert_int_equal(pclose(pipe), 0);
+}
+
 /* And what its own tool makes of it. */
 static void test_go_tool(void **state) {
         Place *place = *state;
-        char command[2 * PLACE_PATH_MAX + 64], output[8192] = "";
+        char output[8192];
         const char *must_run = getenv("RINGSIDE_MUST_RUN");
-        FILE *pipe;
 
         if (system("go version >/dev/null 2>&1") != 0) {
                 if (must_run && strcmp(must_run, "1") == 0)
@@ -241,14 +266,20 @@ static void test_go_tool(void **state) {
                 skip();
         }
         pprof__profile__free_unpacked(export(place, &cpu_clock), NULL);
-        (void) snprintf(command, sizeof(command), "HOME=%s go tool pprof -symbolize=none -top -sample_index=samples %s.pb.gz 2>&1",
-                        place->dir, place->file);
-        pipe = popen(command, "re");
-        assert_non_null(pipe);
-        (void) !fread(output, 1, sizeof(output) - 1, pipe);
-        assert_int_equal(pclose(pipe), 0);
+        go_tool(place, "-top", output, sizeof(output));
         if (!strstr(output, "File: prog") || !strstr(output, "Type: samples") || !strstr(output, "[kernel]") ||
             !strstr(output, "3 50.00%") || !strstr(output, "x::run") || !strstr(output, "4 66.67%  main"))
+                fail_msg("%s", output);
+        /* Labels are what it shows as tags, and focuses on. */
+        go_tool(place, "-tags", output, sizeof(output));
+        if (!strstr(output, "host: Total 6.0\n") || !strstr(output, "web=1") || !strstr(output, "target: Total 3.0\n") ||
+            !strstr(output, "unit a b.service"))
+                fail_msg("%s", output);
+        go_tool(place, "-top -tagfocus=host=web=1", output, sizeof(output));
+        if (!strstr(output, "accounting for 6, 100% of 6 total"))
+                fail_msg("%s", output);
+        go_tool(place, "-top -tagfocus=target=unit.a.b.service", output, sizeof(output));
+        if (!strstr(output, "accounting for 3, 50.00% of 6 total"))
                 fail_msg("%s", output);
 }
 

@@ -2,6 +2,7 @@
 
 #include <setjmp.h>
 #include <stdarg.h>
+#include <stddef.h>
 #include <string.h>
 
 #include <cmocka.h>
@@ -245,6 +246,84 @@ static void test_overflow(void **state) {
         assert_int_equal(find_row(f, RINGSIDE_BY_FUNCTION, "main")->total_weight, UINT64_MAX);
 }
 
+static void target_samples(Fixture *f, int64_t thread_id, int64_t stack_id, unsigned target, unsigned n) {
+        for (unsigned i = 0; i < n; i++)
+                assert_return_code(store_add_sample(f->store, SAMPLE(.time = i, .thread_id = thread_id,
+                                                                     .stack_id = stack_id, .target = target)), 0);
+}
+
+/* A process in two cgroups in turn, and one in none; the same in two of them. */
+static void fill_targets(Fixture *f) {
+        int64_t a = thread(f, 10, "prog", 10, "prog"), b = thread(f, 20, "other", 20, "other");
+
+        assert_return_code(store_add_target(f->store, 1, "cgroup", "/a [x]"), 0);
+        assert_return_code(store_add_target(f->store, 2, "unit", "b.service"), 0);
+        assert_return_code(store_add_target(f->store, 3, "unit", "c.service"), 0);
+        target_samples(f, a, STACK(f, "main"), 1, 5);
+        target_samples(f, a, STACK(f, "main"), 2, 2);
+        target_samples(f, b, STACK(f, "main"), 2, 4);
+        target_samples(f, b, STACK(f, "main"), 0, 1);
+}
+
+static void test_targets(void **state) {
+        Fixture *f = *state;
+        const RingsideRecordingInfo *info;
+        const RingsideNode *root;
+
+        fill_targets(f);
+        read_again(f, NULL);
+        expect_row(f, RINGSIDE_BY_TARGET, "cgroup /a [x]", 5, 5);
+        expect_row(f, RINGSIDE_BY_TARGET, "unit b.service", 6, 6);
+        expect_row(f, RINGSIDE_BY_TARGET, "[no target]", 1, 1);
+        expect_row(f, RINGSIDE_BY_PROCESS, "prog", 7, 7);
+        expect_row(f, RINGSIDE_BY_FUNCTION, "main", 12, 12);
+        assert_return_code(ringside_profile_get_callees(f->profile, &root), 0);
+        expect_tree(root, "all(0/12)[unit b.service(0/6)[other(0/4)[main(4/4)],prog(0/2)[main(2/2)]],"
+                          "cgroup /a [x](0/5)[prog(0/5)[main(5/5)]],[no target](0/1)[other(0/1)[main(1/1)]]]");
+        info = ringside_recording_get_info(f->recording);
+        assert_int_equal(info->n_targets, 3);
+        assert_string_equal(info->targets[0], "cgroup /a [x]");
+        assert_string_equal(info->targets[2], "unit c.service");
+}
+
+static void expect_filtered(Fixture *f, const char *target, uint64_t samples) {
+        RingsideFilter filter = { .size = sizeof(filter), .event = -1, .target = target };
+
+        read_again(f, &filter);
+        assert_int_equal(ringside_profile_get_samples(f->profile), samples);
+}
+
+static void test_target_filter(void **state) {
+        Fixture *f = *state;
+        RingsideFilter older = { .size = offsetof(RingsideFilter, target), .event = -1, .target = "/a [x]" };
+
+        fill_targets(f);
+        expect_filtered(f, NULL, 12);
+        expect_filtered(f, "/a [x]", 5); /* which no glob of the same text is */
+        expect_filtered(f, "cgroup /a [x]", 5);
+        expect_filtered(f, "/a*", 5);
+        expect_filtered(f, "unit *", 6);
+        expect_filtered(f, "*.service", 6);
+        expect_filtered(f, "c.service", 0);
+        expect_filtered(f, "b", 0);
+        expect_filtered(f, "", 0);
+        read_again(f, &older);
+        assert_int_equal(ringside_profile_get_samples(f->profile), 12);
+}
+
+/* One target is what the whole recording is of: its name is in the head, not in every stack. */
+static void test_one_target(void **state) {
+        Fixture *f = *state;
+        const RingsideNode *root;
+
+        assert_return_code(store_add_target(f->store, 1, "command", "prog"), 0);
+        target_samples(f, thread(f, 10, "prog", 10, "prog"), STACK(f, "main"), 1, 5);
+        read_again(f, NULL);
+        expect_row(f, RINGSIDE_BY_TARGET, "command prog", 5, 5);
+        assert_return_code(ringside_profile_get_callees(f->profile, &root), 0);
+        expect_tree(root, "all(0/5)[prog(0/5)[main(5/5)]]");
+}
+
 static void test_nothing(void **state) {
         Fixture *f = *state;
         const RingsideNode *root;
@@ -253,7 +332,7 @@ static void test_nothing(void **state) {
 
         read_again(f, NULL);
         assert_int_equal(ringside_profile_get_samples(f->profile), 0);
-        for (unsigned group = 0; group <= RINGSIDE_BY_THREAD; group++) {
+        for (unsigned group = 0; group <= RINGSIDE_BY_TARGET; group++) {
                 assert_return_code(ringside_profile_get_rows(f->profile, group, &rows, &n), 0);
                 assert_int_equal(n, 0);
         }
@@ -268,6 +347,7 @@ int main(void) {
         const struct CMUnitTest tests[] = {
                 TEST(test_rows),  TEST(test_trees),    TEST(test_filters),
                 TEST(test_names), TEST(test_overflow), TEST(test_nothing),
+                TEST(test_targets), TEST(test_target_filter), TEST(test_one_target),
         };
 
         return cmocka_run_group_tests(tests, NULL, NULL);

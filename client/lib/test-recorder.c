@@ -59,7 +59,9 @@ static int push_sample(RingsideRecorder *recorder, pid_t pid) {
 static void test_whole(void **state) {
         Place *place = *state;
         const char *const command[] = { "prog", "a b", "it's", "", NULL }, *const labels[] = { "job=7", NULL };
-        RingsideRecorderOptions options = { .size = sizeof(options), .command = command, .labels = labels };
+        const RingsideTarget targets[] = { { "command", "prog" }, { "unit", "x.service" } };
+        RingsideRecorderOptions options = { .size = sizeof(options), .command = command, .labels = labels,
+                                            .targets = targets, .n_targets = 2 };
         _cleanup_(ringside_recorder_freep) RingsideRecorder *recorder = start(place, &options);
         _cleanup_(ringside_recording_freep) RingsideRecording *recording = NULL;
         _cleanup_(ringside_profile_freep) RingsideProfile *profile = NULL;
@@ -87,6 +89,10 @@ static void test_whole(void **state) {
         assert_int_equal(info->statistics.lost, 10);
         assert_string_equal(info->command, "prog 'a b' 'it'\\''s' ''");
         assert_string_equal(info->grant, "own");
+        assert_int_equal(info->n_labels, 1);
+        assert_string_equal(info->labels[0], "job=7");
+        assert_int_equal(info->n_targets, 2);
+        assert_string_equal(info->targets[1], "unit x.service");
         assert_true(info->n_cpus > 0);
         assert_true(strlen(info->hostname) > 0 && strlen(info->kernel) > 0);
         assert_true(info->start_realtime > 1700000000000000000);
