@@ -42,7 +42,8 @@ static int decode_sample(const struct rs_sample *sample, uint64_t weight, unsign
 static int decode_stack(const struct rs_stack *stack, size_t size, RingsideRecord *ret) {
         size_t n = (size_t) stack->nr_kernel + stack->nr_user;
 
-        if (n > RS_FRAMES_MAX || size != sizeof(*stack) + n * sizeof(__u64) || stack->id == 0 || stack->pid == 0)
+        if (n > RS_FRAMES_MAX || size != sizeof(*stack) + n * sizeof(__u64) || stack->id == 0 ||
+            (stack->pid == 0 && stack->nr_user > 0)) /* an idle CPU */
                 return DECODE_MALFORMED;
         *ret = (RingsideRecord){
                 .type = RINGSIDE_STACK,

@@ -10,6 +10,8 @@
 #include "util.h"
 
 #define NSEC_PER_SEC 1000000000ULL
+/* Of include/linux/sched.h; ps(1) goes by it, too. */
+#define PF_KTHREAD 0x00200000
 
 ssize_t proc_file_read(pid_t pid, const char *name, void *buffer, size_t size) {
         _cleanup_close_ int fd = -1;
@@ -47,8 +49,15 @@ int proc_file_read_comm(pid_t pid, pid_t tid, char *ret, size_t size) {
         return 0;
 }
 
-/* state (field 3), threads (20) and start in ticks (22) of /proc/PID/stat. */
-static int read_stat(pid_t pid, char *ret_state, long *ret_threads, unsigned long long *ret_ticks) {
+/* Fields 3, 9, 20 and 22 of /proc/PID/stat. */
+typedef struct Stat {
+        char state;
+        unsigned long flags;
+        long threads;
+        unsigned long long start; /* ticks */
+} Stat;
+
+static int read_stat(pid_t pid, Stat *ret) {
         char buffer[1024], *p;
         ssize_t n = proc_file_read(pid, "stat", buffer, sizeof(buffer) - 1);
 
@@ -56,8 +65,8 @@ static int read_stat(pid_t pid, char *ret_state, long *ret_threads, unsigned lon
                 return n;
         buffer[n] = 0;
         p = strrchr(buffer, ')'); /* the name before may hold anything */
-        if (!p || sscanf(p + 1, " %c %*d %*d %*d %*d %*d %*u %*u %*u %*u %*u %*u %*u %*d %*d %*d %*d %ld %*d %llu",
-                         ret_state, ret_threads, ret_ticks) != 3)
+        if (!p || sscanf(p + 1, " %c %*d %*d %*d %*d %*d %lu %*u %*u %*u %*u %*u %*u %*d %*d %*d %*d %ld %*d %llu",
+                         &ret->state, &ret->flags, &ret->threads, &ret->start) != 4)
                 return -EBADMSG;
         return 0;
 }
@@ -69,25 +78,27 @@ static uint64_t ticks_to_ns(unsigned long long ticks) {
 }
 
 bool proc_file_is_running(pid_t pid, uint64_t start) {
-        unsigned long long ticks;
-        long threads;
-        char state;
+        Stat stat;
 
         if (kill(pid, 0) < 0 && errno == ESRCH)
                 return false;
-        if (read_stat(pid, &state, &threads, &ticks) < 0)
+        if (read_stat(pid, &stat) < 0)
                 return kill(pid, 0) == 0 || errno != ESRCH;
         /* The leader may have ended while its threads go on. */
-        if ((state == 'Z' || state == 'X') && threads <= 1)
+        if ((stat.state == 'Z' || stat.state == 'X') && stat.threads <= 1)
                 return false;
         /* A pid that is used again started later; less than a tick is rounding. */
-        return start == 0 || ticks_to_ns(ticks) < start + NSEC_PER_SEC / 10;
+        return start == 0 || ticks_to_ns(stat.start) < start + NSEC_PER_SEC / 10;
 }
 
 uint64_t proc_file_read_start(pid_t pid) {
-        unsigned long long ticks;
-        long threads;
-        char state;
+        Stat stat;
 
-        return read_stat(pid, &state, &threads, &ticks) < 0 ? 0 : ticks_to_ns(ticks);
+        return read_stat(pid, &stat) < 0 ? 0 : ticks_to_ns(stat.start);
+}
+
+bool proc_file_is_kernel_thread(pid_t pid) {
+        Stat stat;
+
+        return read_stat(pid, &stat) >= 0 && (stat.flags & PF_KTHREAD);
 }

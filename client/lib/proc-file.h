@@ -23,3 +23,5 @@ int proc_file_read_comm(pid_t pid, pid_t tid, char *ret, size_t size);
 bool proc_file_is_running(pid_t pid, uint64_t start);
 /* When pid started, ns CLOCK_BOOTTIME, as exact as the kernel's clock tick; 0: not known. */
 uint64_t proc_file_read_start(pid_t pid);
+/* Whether pid is one of the kernel's own threads; false where nothing is known. */
+bool proc_file_is_kernel_thread(pid_t pid);

@@ -26,6 +26,9 @@
  */
 #define REFRESH_EAGER 16
 
+/* Whom samples of softirq work on an idle CPU are counted for, which has number 0. */
+#define IDLE_COMM "idle softirq"
+
 static uint64_t now_monotonic(void) {
         struct timespec ts;
 
@@ -119,17 +122,21 @@ static void process_read_cmdline(Process *process) {
         process->cmdline_len = n;
 }
 
+/* The kernel's own are shown as ps(1) does it. */
 static int process_add_row(Processes *processes, Process *process) {
+        char comm[COMM_SIZE + 2];
+
+        (void) snprintf(comm, sizeof(comm), process->kernel ? "[%s]" : "%s", process->comm);
         return store_add_process(processes->store, process->pid, /* inner_pid= */ 0, process->parent_id,
-                                 relative(processes, process->start), process->comm, process->cmdline,
-                                 process->cmdline_len, &process->id);
+                                 relative(processes, process->start), comm, process->cmdline, process->cmdline_len,
+                                 &process->id);
 }
 
 int process_refresh(Processes *processes, Process *process, RefreshReason reason) {
         uint64_t before = now_monotonic(), after, cost;
         int r;
 
-        if (process->gone)
+        if (process->gone || process->kernel)
                 return 0;
         if ((reason == REFRESH_MISSING && before < process->refresh_next) ||
             (reason == REFRESH_ROUTINE && before < process->refresh_routine))
@@ -171,6 +178,8 @@ static int process_new(Processes *processes, uint32_t pid, uint64_t start, const
         process->version = ++processes->last_version;
         process->refresh_interval = REFRESH_MIN;
         process->refresh_eager = REFRESH_EAGER;
+        /* One that is gone already is what its parent was. */
+        process->kernel = pid == 0 || proc_file_is_kernel_thread(pid) || (parent && parent->kernel);
         (void) snprintf(process->comm, sizeof(process->comm), "%s", comm);
 
         if (parent) {
@@ -216,14 +225,17 @@ static int process_discover(Processes *processes, uint32_t pid, uint64_t start, 
         int r;
 
         /* comm is the sampled thread's; the process is called by its leader's. */
-        if (proc_file_read_comm(pid, 0, leader, sizeof(leader)) >= 0)
+        if (pid == 0)
+                comm = IDLE_COMM;
+        else if (proc_file_read_comm(pid, 0, leader, sizeof(leader)) >= 0)
                 comm = leader;
-        if (start == 0)
+        if (start == 0 && pid != 0)
                 start = proc_file_read_start(pid);
         r = process_new(processes, pid, start, comm ? comm : "[unknown]", NULL, &process);
         if (r < 0)
                 return r;
-        process_read_cmdline(process);
+        if (!process->kernel)
+                process_read_cmdline(process);
         r = process_insert(processes, process);
         if (r < 0)
                 return r;
@@ -307,6 +319,7 @@ static int handle_exec(Processes *processes, const RingsideRecord *record) {
         process->gone = false;
         process->refresh_eager = REFRESH_EAGER;
         process->cmdline_len = 0;
+        process->kernel = false; /* one of the helpers that the kernel starts, or any other program */
         (void) snprintf(process->comm, sizeof(process->comm), "%s", record->process.comm);
         r = process_refresh(processes, process, REFRESH_NOW); /* first: it may be short-lived */
         if (r < 0)
@@ -384,7 +397,9 @@ int processes_get_thread(Processes *processes, uint32_t pid, uint32_t tid, Threa
                         if (r < 0)
                                 return r;
                 }
-                if (proc_file_read_comm(pid, tid, comm, sizeof(comm)) < 0)
+                if (pid == 0)
+                        (void) snprintf(comm, sizeof(comm), "swapper");
+                else if (proc_file_read_comm(pid, tid, comm, sizeof(comm)) < 0)
                         (void) snprintf(comm, sizeof(comm), "%s", process->comm);
                 r = thread_new(processes, process, tid, comm, &thread);
                 if (r < 0)

@@ -40,6 +40,7 @@ struct Process {
         bool mappings_written;
         bool gone;  /* /proc/PID is no longer there */
         bool ended; /* kept for samples that come late */
+        bool kernel; /* the kernel's own: nothing is mapped, ever */
         Process *next_ended;
         Thread *threads;
         char comm[COMM_SIZE];

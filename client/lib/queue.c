@@ -6,6 +6,7 @@
 
 #include "queue.h"
 
+#include <fcntl.h>
 #include <string.h>
 
 #include "util.h"
@@ -37,12 +38,16 @@ static QueueChunk *chunk_new(Queue *queue) {
 }
 
 int queue_init(Queue *queue, size_t limit) {
-        *queue = (Queue){ .limit = limit };
+        *queue = (Queue){ .limit = limit, .popped_fd = -1 };
         queue->head = queue->tail = chunk_new(queue);
         return queue->head ? 0 : -ENOMEM;
 }
 
 void queue_done(Queue *queue) {
+        if (!queue->head) /* never was one */
+                return;
+        while (queue_pop(queue))
+                ; /* closes what descriptors are left */
         for (QueueChunk *chunk = queue->head, *next; chunk; chunk = next) {
                 next = atomic_load_explicit(&chunk->next, memory_order_acquire);
                 free(chunk);
@@ -86,6 +91,9 @@ int queue_push(Queue *queue, const RingsideRecord *record) {
 
         entry = (Entry *) (chunk->data + used);
         entry->record = *record;
+        /* Without a descriptor left there are no names, which is better than no recording. */
+        if (record->type == RINGSIDE_KERNEL_NAMES && record->kernel_names.fd >= 0)
+                entry->record.kernel_names.fd = fcntl(record->kernel_names.fd, F_DUPFD_CLOEXEC, 3);
         if (record->type == RINGSIDE_STACK && record->stack.n_frames > 0)
                 memcpy(entry->frames, record->stack.frames, record->stack.n_frames * sizeof(uint64_t));
         else if (record->type == RINGSIDE_MAPPING)
@@ -103,6 +111,7 @@ const RingsideRecord *queue_pop(Queue *queue) {
         QueueChunk *chunk = queue->head;
         Entry *entry;
 
+        queue->popped_fd = close_fd(queue->popped_fd);
         if (queue->head_pos == atomic_load_explicit(&chunk->used, memory_order_acquire)) {
                 QueueChunk *next = atomic_load_explicit(&chunk->next, memory_order_acquire);
 
@@ -118,6 +127,8 @@ const RingsideRecord *queue_pop(Queue *queue) {
         entry = (Entry *) (chunk->data + queue->head_pos);
         if (entry->record.type == RINGSIDE_STACK)
                 entry->record.stack.frames = entry->frames;
+        else if (entry->record.type == RINGSIDE_KERNEL_NAMES)
+                queue->popped_fd = entry->record.kernel_names.fd;
         queue->head_pos += entry_size(&entry->record);
         atomic_fetch_sub_explicit(&queue->bytes, entry_size(&entry->record), memory_order_relaxed);
         return &entry->record;

@@ -21,6 +21,7 @@ typedef struct Queue {
         QueueChunk *tail;    /* the pusher's */
         QueueChunk *head;    /* the popper's, like the position in it */
         size_t head_pos;
+        int popped_fd;       /* of the record that was popped last, -1: none */
         _Atomic(size_t) bytes;        /* that were pushed and not popped */
         _Atomic(QueueChunk *) spare;  /* on its way back from the popper to the pusher */
 } Queue;
@@ -29,10 +30,10 @@ int queue_init(Queue *queue, size_t limit);
 void queue_done(Queue *queue);
 
 /*
- * Copies record and the frames it points to. -ENOBUFS: full. Samples are already refused when seven
+ * Copies record and the frames it points to, and duplicates its descriptor. -ENOBUFS: full. Samples are already refused when seven
  * eighths are taken, so that the stacks and processes that later samples need still fit.
  */
 int queue_push(Queue *queue, const RingsideRecord *record);
-/* The oldest record, valid until the next call; NULL: the queue is empty. */
+/* The oldest record, valid until the next call, which closes its descriptor; NULL: the queue is empty. */
 const RingsideRecord *queue_pop(Queue *queue);
 size_t queue_get_bytes(Queue *queue);

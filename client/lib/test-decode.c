@@ -108,6 +108,30 @@ static void test_stack(_unused_ void **state) {
         assert_int_equal(decode_record(bytes, SIZE, 1, &r), DECODE_MALFORMED);
 }
 
+/* Softirq work on an idle CPU is nobody's, and has nothing of user space. */
+static void test_idle(_unused_ void **state) {
+        enum { SIZE = sizeof(struct rs_stack) + sizeof(__u64) };
+        _Alignas(struct rs_stack) uint8_t bytes[SIZE];
+        struct rs_stack *stack = (struct rs_stack *) bytes;
+        struct rs_sample s = good_sample();
+        RingsideRecord r;
+
+        s.pid = s.tid = 0;
+        assert_int_equal(decode_record(&s, sizeof(s), 2, &r), DECODE_MALFORMED);
+        s.r.flags |= RS_SAMPLE_IDLE;
+        assert_int_equal(decode_record(&s, sizeof(s), 2, &r), DECODE_OK);
+        assert_true(r.sample.idle);
+        s.pid = 1;
+        assert_int_equal(decode_record(&s, sizeof(s), 2, &r), DECODE_MALFORMED);
+
+        *stack = (struct rs_stack){.r = {.type = RS_RECORD_STACK, .len = SIZE}, .id = 5, .nr_kernel = 1};
+        stack->frames[0] = RS_FRAME_KERNEL;
+        assert_int_equal(decode_record(bytes, SIZE, 1, &r), DECODE_OK);
+        stack->nr_kernel = 0;
+        stack->nr_user = 1;
+        assert_int_equal(decode_record(bytes, SIZE, 1, &r), DECODE_MALFORMED);
+}
+
 static void test_process(_unused_ void **state) {
         struct rs_process p = {
                 .r = {.type = RS_RECORD_PROCESS, .event = RS_PROCESS_EXEC, .len = sizeof(p)},
@@ -156,6 +180,7 @@ int main(void) {
                 cmocka_unit_test(test_sample),   cmocka_unit_test(test_weighted_sample),
                 cmocka_unit_test(test_bad_samples), cmocka_unit_test(test_stack),
                 cmocka_unit_test(test_process),  cmocka_unit_test(test_truncated),
+                cmocka_unit_test(test_idle),
         };
 
         return cmocka_run_group_tests(tests, NULL, NULL);

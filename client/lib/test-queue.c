@@ -2,6 +2,7 @@
 
 #include "queue.h"
 
+#include <fcntl.h>
 #include <pthread.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -88,10 +89,50 @@ static void test_full(_unused_ void **state) {
         queue_done(&queue);
 }
 
+static bool is_open(int fd) {
+        return fcntl(fd, F_GETFD) >= 0;
+}
+
+/* The popper has its own descriptor, and none is left behind however the queue ends. */
+static void test_descriptors(_unused_ void **state) {
+        RingsideRecord names = { .type = RINGSIDE_KERNEL_NAMES, .kernel_names = { .fd = -1, .size = 7 } };
+        const RingsideRecord *record;
+        int lowest = open("/dev/null", O_RDONLY | O_CLOEXEC), after, fd;
+        Queue queue;
+
+        assert_return_code(queue_init(&queue, 1 << 20), 0);
+        assert_return_code(queue_push(&queue, &names), 0);
+        names.kernel_names.fd = open("/dev/null", O_RDONLY | O_CLOEXEC);
+        for (int i = 0; i < 3; i++)
+                assert_return_code(queue_push(&queue, &names), 0);
+        close_fd(names.kernel_names.fd);
+
+        record = queue_pop(&queue);
+        assert_int_equal(record->kernel_names.fd, -1);
+        record = queue_pop(&queue);
+        assert_int_equal(record->kernel_names.size, 7);
+        fd = record->kernel_names.fd;
+        assert_true(fd > 2 && fd != names.kernel_names.fd && is_open(fd));
+        record = queue_pop(&queue);
+        assert_false(is_open(fd));
+        assert_true(is_open(record->kernel_names.fd));
+        queue_done(&queue);
+
+        queue = (Queue){};
+        queue_done(&queue); /* never was one: closes nothing */
+        close_fd(lowest);
+        after = open("/dev/null", O_RDONLY | O_CLOEXEC);
+        assert_int_equal(after, lowest);
+        for (int i = after + 1; i < after + 10; i++)
+                assert_false(is_open(i));
+        close_fd(after);
+}
+
 int main(void) {
         const struct CMUnitTest tests[] = {
                 cmocka_unit_test(test_two_threads),
                 cmocka_unit_test(test_full),
+                cmocka_unit_test(test_descriptors),
         };
 
         return cmocka_run_group_tests(tests, NULL, NULL);

@@ -14,6 +14,7 @@
 
 #include <cmocka.h>
 
+#include "test-kernel-symbols.h"
 #include "test-recording-util.h"
 
 /* ---- the fake ---- */
@@ -155,6 +156,15 @@ static void stack(Fixture *f, uint64_t id, const uint64_t *frames, uint32_t n) {
         RingsideRecord record = {
                 .type = RINGSIDE_STACK, .pid = PID,
                 .stack = { .id = id, .frames = frames, .n_frames = n },
+        };
+
+        assert_return_code(writer_handle(f->writer, &record), 0);
+}
+
+static void stack_of_both(Fixture *f, uint64_t id, uint32_t n_kernel, const uint64_t *frames, uint32_t n) {
+        RingsideRecord record = {
+                .type = RINGSIDE_STACK, .pid = PID,
+                .stack = { .id = id, .frames = frames, .n_kernel = n_kernel, .n_frames = n },
         };
 
         assert_return_code(writer_handle(f->writer, &record), 0);
@@ -429,6 +439,117 @@ static void test_refresh_limit(void **state) {
                   "JOIN file ON file.id = file WHERE sample.rowid = 5002", "/bin/two");
 }
 
+static void kernel_names(Fixture *f, const NamesFile *file) {
+        RingsideRecord record = { .type = RINGSIDE_KERNEL_NAMES, .kernel_names = { .fd = -1 } };
+        size_t size = 0;
+
+        if (file)
+                record.kernel_names.fd = names_memfd(file, F_SEAL_WRITE | F_SEAL_SHRINK, &size);
+        record.kernel_names.size = size;
+        assert_return_code(writer_handle(f->writer, &record), 0);
+        close_fd(record.kernel_names.fd);
+}
+
+static void kernel_file(NamesFile *file) {
+        names_init(file, 1);
+        names_module(file, 0, "kernel");
+        names_symbol(file, 0x100, "do_syscall_64");
+        names_symbol(file, 0x200, "ksys_read");
+        names_symbol(file, 0x300, "copy_to_user");
+        names_module(file, 5, "ext4");
+        names_symbol(file, 0, "ext4_read");
+}
+
+#define KERNEL(module, offset) (UINT64_C(1) << 63 | (uint64_t) (module) << 48 | (offset))
+#define FRAMES                                                                                                          \
+        "SELECT CAST(path AS TEXT), CAST(name AS TEXT), address, offset, frame.kernel FROM frame "                      \
+        "LEFT JOIN file ON file.id = file LEFT JOIN symbol ON symbol.id = symbol ORDER BY frame.id"
+
+static void test_kernel_names(void **state) {
+        Fixture *f = *state;
+        NamesFile file;
+
+        process_event(f, RINGSIDE_PROCESS_SEEN, PID, PID, 0, 500, "prog");
+        kernel_file(&file);
+        kernel_names(f, &file);
+        /* A call that is the last instruction of its function returns to the next; user code joins at the entry. */
+        stack_of_both(f, 1, 3, (const uint64_t[]){ KERNEL(5, 0x20), KERNEL(0, 0x300), KERNEL(0, 0x110), 0x3000, 0x1010 }, 5);
+        sample(f, PID, PID, KERNEL(0, 0x300), 1, RINGSIDE_WALK_COMPLETE);
+        /* What is not known of the user's part is below it. */
+        sample(f, PID, PID, KERNEL(0, 0x300), 1, RINGSIDE_WALK_UNREADABLE);
+        sample(f, PID, PID, RINGSIDE_FRAME_KERNEL_JIT, 1, RINGSIDE_WALK_COMPLETE);
+        sample(f, PID, PID, RINGSIDE_FRAME_KERNEL_UNKNOWN, 1, RINGSIDE_WALK_COMPLETE);
+        expect(f, STACKS,
+               "main>leaf>do_syscall_64>ksys_read>ext4_read>copy_to_user "
+               "[truncated]>main>leaf>do_syscall_64>ksys_read>ext4_read>copy_to_user "
+               "main>leaf>do_syscall_64>ksys_read>ext4_read>[bpf or trampoline] "
+               "main>leaf>do_syscall_64>ksys_read>ext4_read>[unknown kernel code]");
+        expect(f, FRAMES,
+               "/bin/one|main|4111|15|0 /bin/one|leaf|12288|0|0 [kernel]|do_syscall_64|271|15|1 [kernel]|ksys_read|767|255|1 "
+               "[ext4]|ext4_read|31|31|1 [kernel]|copy_to_user|768|0|1 NULL|[truncated]|0|0|0 "
+               "[kernel]|[bpf or trampoline]|0|0|1 [kernel]|[unknown kernel code]|0|0|1");
+        expect(f, "SELECT sum(kernel), count(*) FROM sample", "4|4");
+}
+
+/* Names that come late are used from then on; a module that went keeps its own. */
+static void test_kernel_names_late(void **state) {
+        Fixture *f = *state;
+        NamesFile file;
+
+        process_event(f, RINGSIDE_PROCESS_SEEN, PID, PID, 0, 500, "prog");
+        stack_of_both(f, 1, 1, (const uint64_t[]){ KERNEL(5, 0x20) }, 1);
+        sample(f, PID, PID, KERNEL(0, 0x310), 1, RINGSIDE_WALK_NONE);
+        sample(f, PID, PID, KERNEL(0, 0x310), 1, RINGSIDE_WALK_NONE);
+        expect(f, FRAMES, "[module]|NULL|31|0|1 [kernel]|NULL|784|0|1");
+        kernel_file(&file);
+        kernel_names(f, &file);
+        sample(f, PID, PID, KERNEL(0, 0x310), 1, RINGSIDE_WALK_NONE);
+        names_init(&file, 2);
+        names_module(&file, 9, "xfs");
+        names_symbol(&file, 0, "xfs_read");
+        kernel_names(f, &file);
+        sample(f, PID, PID, KERNEL(5, 0x10), 0, RINGSIDE_WALK_NONE);
+        sample(f, PID, PID, KERNEL(9, 0x10), 0, RINGSIDE_WALK_NONE);
+        expect(f, STACKS, "x>x x>x ext4_read>copy_to_user ext4_read xfs_read");
+        expect(f, "SELECT count(*) FROM meta WHERE key='kernel_frames'", "0");
+}
+
+static void test_no_kernel_names(void **state) {
+        Fixture *f = *state;
+        NamesFile file;
+
+        process_event(f, RINGSIDE_PROCESS_SEEN, PID, PID, 0, 500, "prog");
+        kernel_names(f, NULL);
+        sample(f, PID, PID, KERNEL(0, 0x310), 0, RINGSIDE_WALK_NONE);
+        expect(f, "SELECT value FROM meta WHERE key='kernel_frames'", "no names");
+        kernel_file(&file);
+        kernel_names(f, &file);
+        expect(f, "SELECT value FROM meta WHERE key='kernel_frames'", "yes");
+        /* Nonsense does not end a recording. */
+        file.header.magic = 0;
+        kernel_names(f, &file);
+        expect(f, "SELECT value FROM meta WHERE key='kernel_frames'", "no names");
+}
+
+/* Neither mappings nor arguments are looked for where there cannot be any. */
+static void test_kernel_threads(void **state) {
+        Fixture *f = *state;
+
+        stack_of_both(f, 1, 1, (const uint64_t[]){ KERNEL(0, 0x310) }, 1);
+        process_event(f, RINGSIDE_PROCESS_SEEN, 2, 2, 0, 0, "kthreadd");
+        process_event(f, RINGSIDE_PROCESS_FORK, PID, PID, 2, 900, "kworker/0:1");
+        sample(f, PID, PID, KERNEL(0, 0x310), 1, RINGSIDE_WALK_NONE);
+        sample(f, 0, 0, KERNEL(0, 0x310), 1, RINGSIDE_WALK_NONE);
+        assert_int_equal(f->symbolizer.refreshes, 0);
+        /* What it runs then, as modprobe, is a program. */
+        process_event(f, RINGSIDE_PROCESS_EXEC, PID, PID, 2, 900, "modprobe");
+        assert_int_equal(f->symbolizer.refreshes, 1);
+        expect(f, "SELECT pid, CAST(comm AS TEXT), length(cmdline) FROM process",
+               "2|[kthreadd]|0 4000000|[kworker/0:1]|0 0|[idle softirq]|0 4000000|modprobe|0");
+        expect(f, "SELECT tid, CAST(comm AS TEXT) FROM thread", "4000000|kworker/0:1 0|swapper");
+        expect(f, STACKS, "x>x x>x");
+}
+
 /* The same content twice is stored once, however it is asked for. */
 static void test_tree_is_shared(void **state) {
         Fixture *f = *state;
@@ -452,7 +573,8 @@ int main(void) {
                 TEST(test_truncation_count), TEST(test_kernel),         TEST(test_threads),
                 TEST(test_exec_unseen),    TEST(test_parent_of_reused),
                 TEST(test_exec_and_fork),  TEST(test_pid_used_again),   TEST(test_nobody_told), TEST(test_refresh_limit),
-                TEST(test_tree_is_shared),
+                TEST(test_tree_is_shared), TEST(test_kernel_names),     TEST(test_kernel_names_late),
+                TEST(test_no_kernel_names), TEST(test_kernel_threads),
         };
 
         return cmocka_run_group_tests(tests, NULL, NULL);

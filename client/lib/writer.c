@@ -9,6 +9,7 @@
 
 #include <string.h>
 
+#include "kernel-frames.h"
 #include "processes.h"
 #include "raw-stacks.h"
 #include "start-function.h"
@@ -30,7 +31,7 @@ struct Writer {
         Table resolved; /* version of the process and walk end, raw stack, leaf (0: without) -> outcome_pack() */
         Table frames;   /* of files, with a name: version of the process, address, interrupted -> id << 1 | start */
         Table mapped;   /* process, start, end and file: what is in the store already */
-        int64_t kernel_file_id;
+        KernelFrames kernel;
         int64_t truncated_frame_id;
         WriterStatistics statistics;
 };
@@ -76,6 +77,7 @@ int writer_new(Writer **ret, Store *store, Symbolizer *symbolizer, uint64_t star
         writer->store = store;
         processes_init(&writer->processes, store, symbolizer, start);
         raw_stacks_init(&writer->raw_stacks, RAW_STACKS_BYTES);
+        kernel_frames_init(&writer->kernel, store);
         *ret = TAKE_PTR(writer);
         return 0;
 }
@@ -85,6 +87,7 @@ Writer *writer_free(Writer *writer) {
                 return NULL;
         processes_done(&writer->processes);
         raw_stacks_done(&writer->raw_stacks);
+        kernel_frames_done(&writer->kernel);
         table_done(&writer->resolved);
         table_done(&writer->frames);
         table_done(&writer->mapped);
@@ -240,20 +243,6 @@ static bool chain_cut(Chain *chain) {
         return false;
 }
 
-static int store_kernel_frame(Writer *writer, Frame *f) {
-        int r;
-
-        if (writer->kernel_file_id == 0) {
-                r = store_add_file(writer->store, "[kernel]", 0, 0, 0, NULL, 0, &writer->kernel_file_id);
-                if (r < 0)
-                        return r;
-        }
-        if (f->address == RINGSIDE_FRAME_KERNEL)
-                return store_add_frame(writer->store, writer->kernel_file_id, 0, "[kernel]", 0, true, &f->id);
-        /* Module and offset, as they came. */
-        return store_add_frame(writer->store, writer->kernel_file_id, f->address << 1 >> 1, NULL, 0, true, &f->id);
-}
-
 static int store_user_frame(Writer *writer, Process *process, Frame *f) {
         const Resolved *resolved = &f->resolved;
         int64_t file_id;
@@ -277,7 +266,8 @@ static int store_user_frame(Writer *writer, Process *process, Frame *f) {
 static int frame_store(Writer *writer, Process *process, Frame *f) {
         if (f->id > 0)
                 return 0;
-        return f->kernel ? store_kernel_frame(writer, f) : store_user_frame(writer, process, f);
+        return f->kernel ? kernel_frames_store(&writer->kernel, f->address, f->interrupted, &f->id)
+                         : store_user_frame(writer, process, f);
 }
 
 static int chain_store(Writer *writer, Process *process, Chain *chain, int64_t *ret) {
@@ -457,6 +447,15 @@ static int handle_stack(Writer *writer, const RingsideRecord *record) {
         return r;
 }
 
+static int handle_names(Writer *writer, const RingsideRecord *record) {
+        int r = kernel_frames_take_names(&writer->kernel, record);
+
+        /* What was resolved without names is resolved again. */
+        if (r > 0)
+                table_clear(&writer->resolved);
+        return MIN(r, 0);
+}
+
 int writer_handle(Writer *writer, const RingsideRecord *record) {
         switch (record->type) {
         case RINGSIDE_SAMPLE:
@@ -465,8 +464,9 @@ int writer_handle(Writer *writer, const RingsideRecord *record) {
                 return handle_stack(writer, record);
         case RINGSIDE_PROCESS:
                 return processes_handle(&writer->processes, record);
-        case RINGSIDE_MAPPING:
         case RINGSIDE_KERNEL_NAMES:
+                return handle_names(writer, record);
+        case RINGSIDE_MAPPING:
                 return 0;
         }
         return 0;
