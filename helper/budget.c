@@ -100,6 +100,28 @@ int budget_charge(Budget *budget, uint32_t id, const struct rs_grant *grant, cha
         return 0;
 }
 
+uint64_t budget_open(Budget *budget, uint32_t uid, unsigned n, uint64_t now) {
+        const uint64_t each = 60 * 1000000ULL / BUDGET_OPENS_MINUTE, most = BUDGET_OPENS_USER * each;
+        Opener *o = &budget->openers[0];
+
+        for (size_t i = 0; i < ELEMENTSOF(budget->openers); i++) {
+                Opener *other = &budget->openers[i];
+
+                if (other->uid == uid && other->due > now) {
+                        o = other;
+                        break;
+                }
+                if (other->due < o->due)
+                        o = other;
+        }
+        if (o->uid != uid || o->due < now)
+                *o = (Opener){.uid = uid, .due = now};
+        if (o->due + each > now + most)
+                return o->due + each - now - most;
+        o->due += n * each;
+        return 0;
+}
+
 static Charge *budget_find(Budget *budget, uint32_t id) {
         for (size_t i = 0; id != 0 && i < ELEMENTSOF(budget->charges); i++)
                 if (budget->charges[i].id == id)

@@ -20,6 +20,12 @@
 #define BUDGET_WIDE_RATE_USER 1000U  /* Hz: CPU-wide events are paid for by everybody */
 #define BUDGET_WIDE_RATE 4000U       /* Hz, on the machine */
 #define BUDGET_TASK_RATE_USER 20000U /* Hz: task-bound events are paid for by their tasks */
+/*
+ * Sessions that one user opens: so many at once, later as many a minute as come back. Each costs the helper some
+ * sixty milliseconds of CPU time before its first sample, most of it the kernel's check of the programs.
+ */
+#define BUDGET_OPENS_USER 60U
+#define BUDGET_OPENS_MINUTE 30U
 #define BUDGET_MEMORY_USER (96ULL * 1024 * 1024)
 #define BUDGET_MEMORY_MAX (1024ULL * 1024 * 1024)
 
@@ -32,11 +38,18 @@ typedef struct Charge {
         uint64_t memory;
 } Charge;
 
+/* Who has opened sessions lately. */
+typedef struct Opener {
+        uint32_t uid;
+        uint64_t due; /* usec: when all of them will have come back, in the past: nothing to remember */
+} Opener;
+
 typedef struct Budget {
         unsigned n_cpus;
         uint64_t memory_max; /* bytes, for the machine */
         uint64_t rate_max;   /* Hz for one session: a quarter of kernel.perf_event_max_sample_rate */
         Charge charges[BUDGET_SESSIONS_MAX * 2];
+        Opener openers[BUDGET_SESSIONS_MAX]; /* where there are more, those who have opened least are forgotten */
 } Budget;
 
 /* Reads what the machine has. */
@@ -46,6 +59,11 @@ void budget_init(Budget *budget);
  * bytes) that names the budget, how much is left and what would fit.
  */
 int budget_charge(Budget *budget, uint32_t id, const struct rs_grant *grant, char *ret_text, size_t size);
+/*
+ * Takes n sessions of those that the user may still open now (usec, of a clock that only moves on). Returns 0; or how
+ * many usec from now there will be one, and nothing is taken.
+ */
+uint64_t budget_open(Budget *budget, uint32_t uid, unsigned n, uint64_t now);
 /* The session is over; its memory is charged until budget_release(). */
 void budget_end(Budget *budget, uint32_t id);
 void budget_release(Budget *budget, uint32_t id);

@@ -233,10 +233,12 @@ static bool request_is_only_one(const Request *request) {
 
 static int on_uid(sd_bus_message *reply, void *userdata, _unused_ sd_bus_error *error) {
         Request *request = userdata;
+        uint64_t now, wait;
         char text[160];
 
         request->call = sd_bus_slot_unref(request->call);
-        if (sd_bus_message_is_method_error(reply, NULL) || sd_bus_message_read(reply, "u", &request->grant.uid) < 0) {
+        if (sd_event_now(request->front->event, CLOCK_MONOTONIC, &now) < 0 ||
+            sd_bus_message_is_method_error(reply, NULL) || sd_bus_message_read(reply, "u", &request->grant.uid) < 0) {
                 request_refuse(request, FRONT_ERROR_FAILED, "The bus does not tell who you are.");
                 return 1;
         }
@@ -249,6 +251,13 @@ static int on_uid(sd_bus_message *reply, void *userdata, _unused_ sd_bus_error *
                 return 1;
         }
         request->charged = true;
+        wait = budget_open(&request->front->budget, request->grant.uid, 1, now);
+        if (wait > 0) {
+                snprintf(text, sizeof(text), "sessions opened by one user: %u at once, then %u a minute; the next in %" PRIu64 " s",
+                         BUDGET_OPENS_USER, BUDGET_OPENS_MINUTE, wait / 1000000 + 1);
+                request_refuse(request, FRONT_ERROR_LATER, text);
+                return 1;
+        }
         if (request_ask(request) < 0)
                 request_refuse(request, FRONT_ERROR_NO_POLKIT, "polkit cannot be asked.");
         return 1;

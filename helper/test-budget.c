@@ -160,6 +160,36 @@ static void test_rings(void **state) {
         assert_says(text, "still mapped", "");
 }
 
+/* So many at once, then one after the other. */
+static void test_opens(void **state) {
+        const uint64_t second = 1000000, each = 60 * second / BUDGET_OPENS_MINUTE, start = 1000 * second;
+        Budget budget = plenty();
+
+        (void) state;
+        for (unsigned i = 0; i < BUDGET_OPENS_USER; i++)
+                assert_int_equal(budget_open(&budget, 1000, 1, start), 0);
+        assert_int_equal(budget_open(&budget, 1000, 1, start), each);
+        /* It says when, and asking costs nothing. */
+        assert_int_equal(budget_open(&budget, 1000, 1, start + each / 2), each / 2);
+        assert_int_equal(budget_open(&budget, 1000, 1, start + each - 1), 1);
+        assert_int_equal(budget_open(&budget, 1000, 1, start + each), 0);
+        assert_int_equal(budget_open(&budget, 1000, 1, start + each), each);
+        /* Others', root's among them, are their own. */
+        assert_int_equal(budget_open(&budget, 0, 1, start), 0);
+        /* More at once than there are left: the rest is owed. */
+        assert_int_equal(budget_open(&budget, 1001, 1, start), 0);
+        assert_int_equal(budget_open(&budget, 1001, BUDGET_OPENS_USER, start), 0);
+        assert_int_equal(budget_open(&budget, 1001, 1, start), 2 * each);
+        /* No more than all of them come back, however long one waits. */
+        for (unsigned i = 0; i < BUDGET_OPENS_USER; i++)
+                assert_int_equal(budget_open(&budget, 1000, 1, 9 * start), 0);
+        assert_int_equal(budget_open(&budget, 1000, 1, 9 * start), each);
+        /* More users than are remembered: whoever has used up most is not forgotten. */
+        for (uint32_t uid = 2000; uid < 2500; uid++)
+                assert_int_equal(budget_open(&budget, uid, 1, 9 * start), 0);
+        assert_int_equal(budget_open(&budget, 1000, 1, 9 * start), each);
+}
+
 static void test_list_of_ended(void **state) {
         Budget budget = plenty();
 
@@ -201,6 +231,7 @@ int main(void) {
                 cmocka_unit_test(test_sessions_of_user), cmocka_unit_test(test_sessions_of_machine),
                 cmocka_unit_test(test_wide_rate),        cmocka_unit_test(test_task_rate),
                 cmocka_unit_test(test_memory),           cmocka_unit_test(test_rings),
+                 cmocka_unit_test(test_opens),
                 cmocka_unit_test(test_list_of_ended),    cmocka_unit_test(test_this_machine),
         };
 

@@ -16,6 +16,9 @@
 /* How often, and for how long each time, a budget is waited for that may only just have become free. */
 #define BUDGET_TRIES 3
 #define BUDGET_WAIT_USEC (200 * 1000)
+/* The same for those who open one session after the other: they get the next one when it is due. */
+#define LATER_TRIES 10
+#define LATER_WAIT_USEC (500 * 1000)
 
 /* Names of org.ringside.Helper1.Error and of the bus itself, and what they mean to a caller. */
 static const struct {
@@ -29,6 +32,7 @@ static const struct {
         {NAME ".Error.NoPolkit", RINGSIDE_E_DENIED, NULL, "'ringside doctor' looks at polkit."},
         {NAME ".Error.Budget", RINGSIDE_E_BUDGET, NULL,
          "Ask for less (-F, --ring-size), or end another session; 'ringside doctor' shows the budgets."},
+        {NAME ".Error.Later", RINGSIDE_E_BUDGET, NULL, "Try again then; one recording can take many programs: -- sh -c."},
         {NAME ".Error.Pending", RINGSIDE_E_BUDGET, NULL, "Answer or cancel that one, then try again."},
         {NAME ".Error.NoEvent", RINGSIDE_E_NO_EVENT, NULL, "'ringside events' lists what works here."},
         {NAME ".Error.Failed", RINGSIDE_E_PROTOCOL, NULL, "The journal of ringside-helper.service has more."},
@@ -139,13 +143,16 @@ int helper_open_bus(const HelperRequest *request, int *ret_fd, RingsideError *er
         r = open_bus(&bus, error);
         if (r < 0)
                 return r;
-        for (unsigned i = 0;; i++) {
+        for (unsigned budget = 0, later = 0;;) {
                 r = call_open(bus, request, &e, &reply);
-                if (r >= 0 || !sd_bus_error_has_name(&e, NAME ".Error.Budget") || i == BUDGET_TRIES)
-                        break;
                 /* The kernel takes its time to free the ring of a session that has just ended. */
+                if (r < 0 && sd_bus_error_has_name(&e, NAME ".Error.Budget") && budget++ < BUDGET_TRIES)
+                        (void) usleep(BUDGET_WAIT_USEC);
+                else if (r < 0 && sd_bus_error_has_name(&e, NAME ".Error.Later") && later++ < LATER_TRIES)
+                        (void) usleep(LATER_WAIT_USEC);
+                else
+                        break;
                 sd_bus_error_free(&e);
-                (void) usleep(BUDGET_WAIT_USEC);
         }
         if (r < 0)
                 return bus_error(error, &e, r);

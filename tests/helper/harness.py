@@ -265,6 +265,12 @@ def bpf_held(pids):
     return found
 
 
+def maps_of(objects):
+    """{("map", id)} of what the programs among these use: a session has closed some of its maps."""
+    text = subprocess.run(["bpftool", "-j", "prog", "show"], stdout=subprocess.PIPE, check=True).stdout
+    return {("map", n) for item in json.loads(text) if ("prog", item["id"]) in objects for n in item.get("map_ids", [])}
+
+
 def perf_events(pids):
     return sum(fds(pid).count("anon_inode:[perf_event]") for pid in pids if os.path.isdir(f"/proc/{pid}"))
 
@@ -301,7 +307,8 @@ class Flat:
             with contextlib.suppress(OSError):
                 if os.stat(entry + "/ns/mnt").st_ino != ours:
                     others.append(int(entry[6:]))
-        return left - bpf_held(others)
+        held = bpf_held(others)
+        return left - held - maps_of(held)
 
     def check(self, timeout=8.0):
         end = time.monotonic() + timeout
@@ -328,12 +335,19 @@ def options(targets=False, hz=99, ring=65536, **more):
     return [(key, value) for key, value in o.items() if value is not None]
 
 
-def call(connection, member, signature="", args=(), **kwargs):
-    return connection.call(NAME, PATH, NAME, member, signature, args, **kwargs)
+def call(connection, member, signature="", args=(), patient=True, **kwargs):
+    """patient: waits where too many sessions were opened lately, as a client should."""
+    while True:
+        try:
+            return connection.call(NAME, PATH, NAME, member, signature, args, **kwargs)
+        except DBusError as e:
+            if not patient or e.name != ERROR + "Later":
+                raise
+            time.sleep(0.5)
 
 
-def open_session(connection, timeout=30.0, **kwargs):
-    fd = call(connection, "OpenSession", "a{sv}", [options(**kwargs)], timeout=timeout)[0]
+def open_session(connection, timeout=30.0, patient=True, **kwargs):
+    fd = call(connection, "OpenSession", "a{sv}", [options(**kwargs)], timeout=timeout, patient=patient)[0]
     return Session(socket.socket(fileno=fd))
 
 

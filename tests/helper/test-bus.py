@@ -23,7 +23,7 @@ A, B = h.users()
 POLKIT_SERVICE = "/usr/share/dbus-1/system-services/org.freedesktop.PolicyKit1.service"
 INTERFACES = "/usr/share/dbus-1/interfaces/org.ringside.Helper1.xml"
 DENIED, NO_POLKIT, BUDGET = h.ERROR + "Denied", h.ERROR + "NoPolkit", h.ERROR + "Budget"
-PENDING, NO_EVENT = h.ERROR + "Pending", h.ERROR + "NoEvent"
+PENDING, NO_EVENT, LATER = h.ERROR + "Pending", h.ERROR + "NoEvent", h.ERROR + "Later"
 MIB = 1 << 20
 
 
@@ -61,8 +61,8 @@ def test_interface():
         h.check([shape(e) for e in own] == [shape(e) for e in described],
                 f"{INTERFACES} describes something else:\n{live}")
         limits = c.call(h.NAME, h.PATH, "org.freedesktop.DBus.Properties", "Get", "ss", [h.NAME, "Limits"])[0]
-        h.check((limits["sessions"], limits["rate-wide"], limits["rate-targets"], limits["memory"]) ==
-                (8, 1000, 20000, 96 * MIB), f"Limits: {limits}")
+        told = [limits[key] for key in ("sessions", "rings", "opens", "opens-minute", "rate-wide", "rate-targets", "memory")]
+        h.check(told == [8, 16, 60, 30, 1000, 20000, 96 * MIB], f"Limits: {limits}")
         # Nothing to be set, no other method, no other object.
         for args in ((h.PATH, "org.freedesktop.DBus.Properties", "Set", "ssv", [h.NAME, "Version", ("s", "x")]),
                      (h.PATH, h.NAME, "Shutdown", "", []), ("/org/ringside", h.NAME, "ListEvents", "", []),
@@ -272,7 +272,7 @@ def test_hundred():
         served = [fd for fds, _ in results.values() for fd in fds]
         refused = [name for _, names in results.values() for name in names]
         h.check(len(served) + len(refused) == 100, f"{len(served)} served and {len(refused)} refused of 100")
-        h.check(set(refused) <= {PENDING, BUDGET}, f"refused with {set(refused)}")
+        h.check(set(refused) <= {PENDING, BUDGET, LATER}, f"refused with {set(refused)}")
         h.check(len(users) <= len(served) <= 8 * len(users), f"{len(served)} served")
         h.until("a session for each that was served", lambda: len(h.role_pids("session")) == len(served))
         for fd in served:
