@@ -112,6 +112,17 @@ static int put_labels(Store *store, const char *const *labels) {
         return 0;
 }
 
+/* Where kernel frames were granted, and there turn out to be no names for them, the writer says so. */
+static const char *kernel_frames(RingsideSession *session) {
+        if (session && ringside_session_has_kernel_frames(session))
+                return "yes";
+        return session && ringside_session_get_kernel(session) != RINGSIDE_KERNEL_NO ? "denied" : "not asked";
+}
+
+static const char *scope(RingsideSession *session) {
+        return session && ringside_session_get_scope(session) == RINGSIDE_SCOPE_SYSTEM ? "system" : "own";
+}
+
 static int put_session(Store *store, RingsideSession *session) {
         unsigned n = session ? ringside_session_get_n_events(session) : 0;
         RingsideEvent event = { .name = "cpu-clock", .unit = "ns", .value = 99 };
@@ -121,6 +132,10 @@ static int put_session(Store *store, RingsideSession *session) {
         if (session && ringside_session_get_helper(session) == RINGSIDE_HELPER_DIRECT)
                 grant = "direct";
         r = store_put_meta(store, "grant", grant);
+        if (r >= 0)
+                r = store_put_meta(store, "scope", scope(session));
+        if (r >= 0)
+                r = store_put_meta(store, "kernel_frames", kernel_frames(session));
         if (r < 0)
                 return r;
         if (!session)

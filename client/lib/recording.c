@@ -318,6 +318,8 @@ static int meta_row(sqlite3_stmt *row, void *userdata) {
                 { "hostname", &recording->hostname },
                 { "kernel", &recording->kernel },
                 { "grant", &recording->grant },
+                { "scope", &recording->scope },
+                { "kernel_frames", &recording->kernel_frames },
         };
         _cleanup_free_ char *key = row_string(row, 0), *value = row_string(row, 1);
         int64_t n;
@@ -389,6 +391,7 @@ static int counter_row(sqlite3_stmt *row, void *userdata) {
                 { "ring_peak", &s->ring_peak },
                 { "ring_size", &s->ring_size },
                 { "expected", &s->expected },
+                { "missed", &s->missed },
                 { "truncated", &info->truncated },
         };
         _cleanup_free_ char *name = row_string(row, 0);
@@ -421,7 +424,8 @@ static int last_sample_row(sqlite3_stmt *row, void *userdata) {
 
 static int read_info(RingsideRecording *recording, RingsideError *error) {
         RingsideRecordingInfo *info = &recording->info;
-        char **const texts[] = { &recording->command, &recording->hostname, &recording->kernel, &recording->grant };
+        char **const texts[] = { &recording->command, &recording->hostname, &recording->kernel,
+                                &recording->grant,   &recording->scope,    &recording->kernel_frames };
         int r;
 
         info->exit_status = -1;
@@ -456,6 +460,8 @@ static int read_info(RingsideRecording *recording, RingsideError *error) {
         info->hostname = recording->hostname;
         info->kernel = recording->kernel;
         info->grant = recording->grant;
+        info->scope = recording->scope;
+        info->kernel_frames = recording->kernel_frames;
         info->events = recording->events;
         info->targets = (const char *const *) recording->targets;
         info->labels = (const char *const *) recording->labels;
@@ -509,6 +515,8 @@ RingsideRecording *ringside_recording_free(RingsideRecording *recording) {
         free(recording->hostname);
         free(recording->kernel);
         free(recording->grant);
+        free(recording->scope);
+        free(recording->kernel_frames);
         free(recording->events);
         list_free(recording->targets, recording->info.n_targets);
         list_free(recording->labels, recording->info.n_labels);

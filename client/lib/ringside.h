@@ -183,6 +183,7 @@ typedef struct RingsideStatistics {
         uint64_t ring_size; /* bytes */
         uint64_t expected;  /* samples the counted events should have given, 0: not known (no targets) */
         uint64_t walk_end[RINGSIDE_WALK_END_MAX]; /* samples by enum RingsideWalkEnd */
+        uint64_t missed;    /* ns of CPU time that no event covered: CPUs that were offline */
 } RingsideStatistics;
 
 /* A session that is not open yet; `set_` and `add_event` are for before, the rest for after. */
@@ -234,6 +235,9 @@ RINGSIDE_PUBLIC int ringside_session_add_target(RingsideSession *session, int pi
 RINGSIDE_PUBLIC int ringside_session_add_cgroup(RingsideSession *session, uint64_t id, bool v1);
 /* What was granted; of an open session. */
 RINGSIDE_PUBLIC bool ringside_session_has_kernel_frames(RingsideSession *session);
+RINGSIDE_PUBLIC enum RingsideScope ringside_session_get_scope(RingsideSession *session);
+/* As it was set. */
+RINGSIDE_PUBLIC enum RingsideKernel ringside_session_get_kernel(RingsideSession *session);
 RINGSIDE_PUBLIC int ringside_session_start(RingsideSession *session);
 RINGSIDE_PUBLIC int ringside_session_stop(RingsideSession *session);
 
@@ -338,6 +342,12 @@ typedef struct RingsideRecordingInfo {
         const char *hostname;
         const char *kernel;       /* release and machine, as uname says */
         const char *grant;        /* "own" or "direct" */
+        const char *scope;        /* "own" or "system": every process; "" in recordings of format 1 */
+        /*
+         * "yes"; "denied": not granted; "not asked"; "no names": granted, but the kernel tells none
+         * (kernel.kptr_restrict); "" in recordings of format 1, which have none.
+         */
+        const char *kernel_frames;
         unsigned n_cpus;
         unsigned n_events;
         const RingsideEvent *events;

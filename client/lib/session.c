@@ -20,6 +20,7 @@
 #include "helper.h"
 #include "packet.h"
 #include "ring.h"
+#include "session-internal.h"
 #include "util.h"
 
 #define DEFAULT_FREQUENCY 99
@@ -30,27 +31,6 @@
 /* How long the helper of a direct session may take to end once its socket is closed. */
 #define REAP_MSEC 5000
 #define CPUS_MAX 8192
-
-struct RingsideSession {
-        RingsideError error;
-        enum RingsideHelper helper;
-        HelperRequest request;
-        uint64_t frequency;
-        int fd;        /* the socket, -1: not open */
-        int epoll_fd;
-        int ring_fd;
-        pid_t pid;     /* of a helper started directly, 0: none */
-        bool ended;    /* the other side said so, or closed */
-        uint32_t end_error;
-        uint64_t cookie;
-        struct rs_welcome welcome;
-        Ring *ring;
-        const struct rs_counters *counters;
-        size_t counters_size;
-        uint64_t unknown, malformed;
-        bool started;
-        struct rs_statistics kernel; /* the last that was asked for */
-};
 
 static int fail(RingsideSession *session, int code, const char *hint, const char *text) {
         return error_set(&session->error, code, hint, "%s", text);
@@ -185,9 +165,8 @@ static int session_receive(RingsideSession *session, uint64_t cookie, union rs_a
         return 1;
 }
 
-/* One request and its answer, of answer_size bytes. Blocks. fds of the answer go to ret_packet. */
-static int session_ask(RingsideSession *session, uint32_t type, struct rs_message *request, size_t size, int fd,
-                       union rs_any_message *ret, size_t answer_size, Packet *ret_packet) {
+int session_ask(RingsideSession *session, uint32_t type, struct rs_message *request, size_t size, int fd,
+                union rs_any_message *ret, size_t answer_size, Packet *ret_packet) {
         int r;
 
         if (session->fd < 0)
@@ -368,6 +347,7 @@ RingsideSession *ringside_session_free(RingsideSession *session) {
         if (session->pid > 0)
                 session_reap(session);
         ring_free(session->ring);
+        table_done(&session->maps.known);
         if (session->counters)
                 munmap((void *) session->counters, session->counters_size);
         close_fd(session->epoll_fd);
@@ -408,6 +388,14 @@ bool ringside_session_has_kernel_frames(RingsideSession *session) {
         return session->welcome.grants & RS_GRANT_KERNEL;
 }
 
+enum RingsideKernel ringside_session_get_kernel(RingsideSession *session) {
+        return session->request.kernel;
+}
+
+enum RingsideScope ringside_session_get_scope(RingsideSession *session) {
+        return session->welcome.grants & RS_GRANT_SYSTEM ? RINGSIDE_SCOPE_SYSTEM : RINGSIDE_SCOPE_OWN;
+}
+
 int ringside_session_start(RingsideSession *session) {
         union rs_any_message answer;
         int r = session_ask_simple(session, RS_START, &answer, sizeof(answer.request));
@@ -435,6 +423,26 @@ int ringside_session_get_fd(RingsideSession *session) {
         return session->epoll_fd;
 }
 
+/* Delivers a record, and what has to come before or after it. Returns how many that were. */
+static int session_deliver(RingsideSession *session, const RingsideRecord *record, RingsideRecordFunc func,
+                           void *userdata) {
+        int n = 1, r = 0;
+
+        if (record->type == RINGSIDE_STACK)
+                r = session_names_look(session, record, func, userdata);
+        if (r < 0)
+                return r;
+        n += r;
+        r = func(record, userdata);
+        if (r < 0 || record->type != RINGSIDE_PROCESS)
+                return r < 0 ? r : n;
+        r = session_maps_note(session, record);
+        if (r < 0)
+                return r;
+        r = session_maps_serve(session, func, userdata); /* at once: it may be short-lived */
+        return r < 0 ? r : n + r;
+}
+
 static int session_drain(RingsideSession *session, RingsideRecordFunc func, void *userdata) {
         _Alignas(8) uint8_t bytes[DECODE_RECORD_MAX];
         int n = 0, size;
@@ -448,12 +456,12 @@ static int session_drain(RingsideSession *session, RingsideRecordFunc func, void
                 else if (r == DECODE_MALFORMED)
                         session->malformed++;
                 else {
-                        r = func(&record, userdata);
+                        r = session_deliver(session, &record, func, userdata);
                         if (r < 0) {
                                 ring_release(session->ring);
                                 return r;
                         }
-                        n++;
+                        n += r;
                 }
         }
         return size < 0 ? fail(session, RINGSIDE_E_PROTOCOL, NULL, "the ring is corrupt") : n;
@@ -462,14 +470,21 @@ static int session_drain(RingsideSession *session, RingsideRecordFunc func, void
 int ringside_session_dispatch(RingsideSession *session, RingsideRecordFunc func, void *userdata) {
         union rs_any_message message;
         Packet packet;
-        int n;
+        int n = 0, r;
 
         if (session->fd < 0)
                 return fail(session, RINGSIDE_E_INVALID, NULL, "the session is not open");
         /* The end first, the ring after it: then all that was written before the end is seen. */
         if (!session->ended)
                 (void) session_receive(session, 0, &message, &packet);
-        n = session_drain(session, func, userdata);
+        for (int step = 0; step < 3; step++) {
+                r = step == 0   ? session_names_poll(session, func, userdata)
+                    : step == 1 ? session_drain(session, func, userdata)
+                                : session_maps_serve(session, func, userdata);
+                if (r < 0)
+                        return r;
+                n += r;
+        }
         return n == 0 && session->ended ? session_ended(session) : n;
 }
 
@@ -517,6 +532,7 @@ int ringside_session_get_statistics(RingsideSession *session, RingsideStatistics
                         sum.walk_end[w] += c->walk_end[w];
         }
         sum.expected = session_expected(session);
+        sum.missed = session->kernel.missed;
         *ret = sum;
         return 0;
 }

@@ -302,6 +302,7 @@ int store_put_statistics(Store *store, int64_t time, const RingsideStatistics *s
                 { "ring_peak", statistics->ring_peak },
                 { "ring_size", statistics->ring_size },
                 { "expected", statistics->expected },
+                { "missed", statistics->missed },
                 { "dropped", dropped },
                 { "truncated", truncated },
         };

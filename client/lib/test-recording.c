@@ -376,6 +376,8 @@ static void test_version_1(_unused_ void **state) {
         assert_int_equal(info->samples, 1000);
         assert_string_equal(info->hostname, "machine");
         assert_string_equal(info->grant, "own");
+        assert_string_equal(info->scope, "");
+        assert_string_equal(info->kernel_frames, "");
         if (ringside_profile_new(&profile, recording, NULL, &error) < 0)
                 fail_msg("%s", error.text);
         assert_int_equal(ringside_profile_get_samples(profile), 1000);

@@ -34,6 +34,8 @@ struct RingsideSession {
         uint64_t start; /* ns, 0: not started */
         bool stopped;
         uint64_t emitted;
+        enum RingsideKernel kernel;
+        enum RingsideScope scope;
 };
 
 /* When the last session was started, for the recorder knows no session. */
@@ -136,6 +138,30 @@ int ringside_session_set_interactive(_unused_ RingsideSession *s, bool interacti
 int ringside_session_set_targeted(_unused_ RingsideSession *s, bool targeted) {
         note("targeted %d\n", targeted);
         return 0;
+}
+
+int ringside_session_set_kernel(RingsideSession *s, enum RingsideKernel kernel) {
+        note("kernel %d\n", kernel);
+        s->kernel = kernel;
+        return 0;
+}
+
+int ringside_session_set_scope(RingsideSession *s, enum RingsideScope scope) {
+        note("scope %d\n", scope);
+        s->scope = scope;
+        return 0;
+}
+
+bool ringside_session_has_kernel_frames(RingsideSession *s) {
+        return s->kernel != RINGSIDE_KERNEL_NO && is("FAKE_KERNEL", "1");
+}
+
+enum RingsideKernel ringside_session_get_kernel(RingsideSession *s) {
+        return s->kernel;
+}
+
+enum RingsideScope ringside_session_get_scope(RingsideSession *s) {
+        return s->scope;
 }
 
 int ringside_session_open(RingsideSession *s) {

@@ -1,0 +1,86 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+#pragma once
+
+/*
+ * What is behind a RingsideSession, for the two that ask on their own while records are dispatched: for
+ * the names of kernel functions, and for the mappings of processes that the client may not look into.
+ */
+
+#include <stdbool.h>
+#include <stdint.h>
+#include <sys/types.h>
+
+#include "helper.h"
+#include "packet.h"
+#include "protocol.h"
+#include "ring.h"
+#include "ringside.h"
+#include "table.h"
+
+typedef struct SessionNames {
+        uint64_t next;       /* ns CLOCK_MONOTONIC: when to ask again */
+        uint64_t last;       /* when it was asked */
+        uint64_t generation; /* that was delivered last */
+        bool told;           /* something was delivered, */
+        bool none;           /* and it was that there are none */
+        uint8_t modules[RS_MODULE_MAX / 8]; /* bits: numbers that were seen before something was asked */
+} SessionNames;
+
+/* Where to go on with a process. */
+typedef struct SessionMapsRequest {
+        uint32_t pid;
+        unsigned n; /* answers so far */
+        uint64_t from;
+} SessionMapsRequest;
+
+#define SESSION_MAPS_PENDING_MAX 256
+
+typedef struct SessionMaps {
+        SessionMapsRequest pending[SESSION_MAPS_PENDING_MAX]; /* a ring */
+        unsigned first, n;
+        Table known;       /* processes that were announced, so that what they fork inherits what is known */
+        uint64_t credited; /* ns CLOCK_MONOTONIC, 0: not yet */
+        int64_t credit;    /* ns that may be spent on asking */
+} SessionMaps;
+
+struct RingsideSession {
+        RingsideError error;
+        enum RingsideHelper helper;
+        HelperRequest request;
+        uint64_t frequency;
+        int fd;        /* the socket, -1: not open */
+        int epoll_fd;
+        int ring_fd;
+        pid_t pid;     /* of a helper started directly, 0: none */
+        bool ended;    /* the other side said so, or closed */
+        uint32_t end_error;
+        uint64_t cookie;
+        struct rs_welcome welcome;
+        Ring *ring;
+        const struct rs_counters *counters;
+        size_t counters_size;
+        uint64_t unknown, malformed;
+        bool started;
+        struct rs_statistics kernel; /* the last that was asked for */
+        SessionNames names;
+        SessionMaps maps;
+};
+
+/*
+ * One request and its answer, of answer_size bytes. Blocks. The answer's descriptors are the caller's, in
+ * ret_packet, on success.
+ */
+int session_ask(RingsideSession *session, uint32_t type, struct rs_message *request, size_t size, int fd,
+                union rs_any_message *ret, size_t answer_size, Packet *ret_packet);
+
+/*
+ * Before records are read, and for each STACK before it is delivered: delivers a KERNEL_NAMES record where there is
+ * news. Returns how many, or what func returned.
+ */
+int session_names_poll(RingsideSession *session, RingsideRecordFunc func, void *userdata);
+int session_names_look(RingsideSession *session, const RingsideRecord *stack, RingsideRecordFunc func, void *userdata);
+
+/* For each PROCESS record after it was delivered. 0 or -ENOMEM. */
+int session_maps_note(RingsideSession *session, const RingsideRecord *process);
+/* Asks as far as time allows, and delivers MAPPING records. Returns how many, or what func returned. */
+int session_maps_serve(RingsideSession *session, RingsideRecordFunc func, void *userdata);

@@ -1,0 +1,399 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+
+/*
+ * What a session asks by itself while it dispatches, against answers that lie ready in its socket, in the order
+ * of its cookies. Requests pile up at the other end, where they are counted.
+ */
+
+#include "session.c"
+
+#include <dirent.h>
+#include <fcntl.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+
+#include <cmocka.h>
+
+#include <linux/bpf.h>
+
+#include "test-kernel-symbols.h"
+
+#define RING_SIZE (1U << 20)
+#define SEEN_MAX 64
+
+typedef struct Fixture {
+        RingsideSession *session;
+        int helper;
+        uint64_t cookie; /* of the next answer */
+        uint8_t *producer;
+        RingsideRecord seen[SEEN_MAX];
+        unsigned n_seen;
+        int result; /* of the callback */
+        bool announced;
+} Fixture;
+
+static int setup(void **state) {
+        Fixture *f = calloc(1, sizeof(Fixture));
+        size_t page = sysconf(_SC_PAGESIZE);
+        int pair[2];
+
+        if (!f || ringside_session_new(&f->session) < 0 || socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, pair) < 0)
+                return -1;
+        f->session->fd = pair[0];
+        f->helper = pair[1];
+        f->session->welcome.nr_events = 1;
+        f->session->welcome.grants = RS_GRANT_KERNEL | RS_GRANT_SYSTEM;
+        f->producer = aligned_alloc(page, 2 * page + RING_SIZE);
+        memset(f->producer, 0, 2 * page + RING_SIZE);
+        *state = f;
+        return ring_new_from_memory(&f->session->ring, f->producer, f->producer + page, RING_SIZE);
+}
+
+static int teardown(void **state) {
+        Fixture *f = *state;
+
+        ringside_session_free(f->session);
+        close_fd(f->helper);
+        free(f->producer);
+        free(f);
+        return 0;
+}
+
+static void put_record(Fixture *f, const void *bytes, uint32_t length) {
+        size_t page = sysconf(_SC_PAGESIZE);
+        uint64_t *position = (uint64_t *) (f->producer + page);
+        uint8_t *at = f->producer + 2 * page + *position;
+
+        assert_true(*position + length + 16 < RING_SIZE);
+        memcpy(at, &length, sizeof(length));
+        memcpy(at + BPF_RINGBUF_HDR_SZ, bytes, length);
+        *position += (length + BPF_RINGBUF_HDR_SZ + 7) & ~7U;
+}
+
+static void put_stack(Fixture *f, unsigned module) {
+        struct {
+                struct rs_stack stack;
+                __u64 frame;
+        } record = {
+                .stack = { .r = { .type = RS_RECORD_STACK, .len = sizeof(record) }, .id = 1, .pid = 1, .nr_kernel = 1 },
+                .frame = RS_FRAME_KERNEL_BIT | (__u64) module << RS_FRAME_MODULE_SHIFT,
+        };
+
+        put_record(f, &record, sizeof(record));
+}
+
+static void put_process(Fixture *f, unsigned kind, uint32_t pid, uint32_t ppid) {
+        struct rs_process record = {
+                .r = { .type = RS_RECORD_PROCESS, .event = kind, .len = sizeof(record) },
+                .pid = pid, .tid = pid, .ppid = ppid,
+        };
+
+        put_record(f, &record, sizeof(record));
+}
+
+static void answer(Fixture *f, struct rs_message *m, uint32_t type, size_t size, uint32_t error, int fd) {
+        m->type = type;
+        m->len = size;
+        m->cookie = ++f->cookie;
+        m->error = error;
+        /* A dispatch begins with one look for the end, which takes what lies there. */
+        if (!f->announced) {
+                struct rs_request other = { .m = { .type = RS_STARTED, .len = sizeof(other), .cookie = UINT64_MAX } };
+
+                assert_return_code(packet_send(f->helper, &other, sizeof(other), NULL, 0, MSG_DONTWAIT), 0);
+                f->announced = true;
+        }
+        assert_return_code(packet_send(f->helper, m, size, &fd, fd >= 0, MSG_DONTWAIT), 0);
+}
+
+static void answer_names(Fixture *f, uint64_t generation) {
+        struct rs_symbols a = { .generation = generation, .size = 77 };
+        _cleanup_close_ int fd = memfd_create("names", MFD_CLOEXEC);
+
+        answer(f, &a.m, RS_SYMBOL_NAMES, sizeof(a), RS_OK, fd);
+}
+
+static int remember(const RingsideRecord *record, void *userdata) {
+        Fixture *f = userdata;
+
+        assert_in_range(f->n_seen, 0, SEEN_MAX - 1);
+        f->seen[f->n_seen++] = *record;
+        if (record->type == RINGSIDE_KERNEL_NAMES && record->kernel_names.fd >= 0)
+                assert_return_code(fcntl(record->kernel_names.fd, F_GETFD), errno);
+        if (record->type == RINGSIDE_MAPPING)
+                assert_string_equal(record->mapping.path, "/x");
+        return f->result;
+}
+
+static int dispatch(Fixture *f) {
+        f->n_seen = 0;
+        f->announced = false;
+        return ringside_session_dispatch(f->session, remember, f);
+}
+
+static unsigned count_requests(Fixture *f, uint32_t type) {
+        union rs_any_message m;
+        Packet packet;
+        unsigned n = 0;
+
+        while (packet_receive(f->helper, &m, sizeof(m), PACKET_FDS_MAX, MSG_DONTWAIT, &packet) == 1) {
+                n += m.m.type == type;
+                packet_done(&packet);
+        }
+        return n;
+}
+
+static unsigned count_fds(void) {
+        DIR *dir = opendir("/proc/self/fd");
+        unsigned n = 0;
+
+        assert_non_null(dir);
+        while (readdir(dir))
+                n++;
+        closedir(dir);
+        return n;
+}
+
+static void test_names(void **state) {
+        Fixture *f = *state;
+        unsigned fds = count_fds();
+
+        answer_names(f, 5);
+        put_stack(f, 0);
+        assert_int_equal(dispatch(f), 2);
+        assert_int_equal(f->seen[0].type, RINGSIDE_KERNEL_NAMES);
+        assert_int_equal(f->seen[0].kernel_names.size, 77);
+        assert_int_equal(f->seen[0].kernel_names.generation, 5);
+        assert_int_equal(f->seen[1].type, RINGSIDE_STACK);
+
+        /* Later, the same names are no news; others are. */
+        assert_int_equal(dispatch(f), 0);
+        answer_names(f, 5);
+        f->session->names.next = 0;
+        assert_int_equal(dispatch(f), 0);
+        answer_names(f, 6);
+        f->session->names.next = 0;
+        assert_int_equal(dispatch(f), 1);
+        assert_int_equal(count_requests(f, RS_SYMBOLS), 3);
+        assert_int_equal(count_fds(), fds);
+}
+
+/* Names of a module that was not there before come before the stack that needs them. */
+static void test_new_module(void **state) {
+        Fixture *f = *state;
+
+        answer_names(f, 1);
+        assert_int_equal(dispatch(f), 1);
+        answer_names(f, 2);
+        f->session->names.last = 0;
+        put_stack(f, 7);
+        put_stack(f, 7);
+        assert_int_equal(dispatch(f), 3);
+        assert_int_equal(f->seen[0].type, RINGSIDE_KERNEL_NAMES);
+        assert_int_equal(f->seen[1].type, RINGSIDE_STACK);
+        assert_int_equal(f->seen[2].type, RINGSIDE_STACK);
+        /* A moment later the next is not asked for at once. Markers are no modules. */
+        put_stack(f, 8);
+        put_stack(f, 0x7fff);
+        assert_int_equal(dispatch(f), 2);
+        assert_int_equal(count_requests(f, RS_SYMBOLS), 2);
+        assert_true(f->session->names.next <= f->session->names.last + 100000000U);
+}
+
+static void test_no_names(void **state) {
+        Fixture *f = *state;
+        struct rs_symbols a = {};
+
+        answer(f, &a.m, RS_SYMBOL_NAMES, sizeof(a), RS_ERROR_NO_KERNEL_NAMES, -1);
+        assert_int_equal(dispatch(f), 1);
+        assert_int_equal(f->seen[0].kernel_names.fd, -1);
+        assert_int_equal(ringside_session_get_error(f->session)->code, 0);
+        answer(f, &a.m, RS_SYMBOL_NAMES, sizeof(a), RS_ERROR_NO_KERNEL_NAMES, -1);
+        f->session->names.next = 0;
+        assert_int_equal(dispatch(f), 0);
+        answer_names(f, 0);
+        f->session->names.next = 0;
+        assert_int_equal(dispatch(f), 1);
+        /* An answer without what it promises has nothing to give. */
+        answer(f, &a.m, RS_SYMBOL_NAMES, sizeof(a), RS_OK, -1);
+        f->session->names.next = 0;
+        assert_int_equal(dispatch(f), 1);
+        assert_int_equal(f->seen[0].kernel_names.fd, -1);
+}
+
+static void test_not_granted(void **state) {
+        Fixture *f = *state;
+
+        f->session->welcome.grants = 0;
+        put_stack(f, 3);
+        put_process(f, RS_PROCESS_SEEN, 1, 0);
+        assert_int_equal(dispatch(f), 2);
+        f->session->welcome.grants = RS_GRANT_KERNEL;
+        put_stack(f, 4);
+        shutdown(f->helper, SHUT_WR);
+        /* Whoever closes tells nothing more, and what is in the ring still comes. */
+        assert_int_equal(dispatch(f), 1);
+        assert_int_equal(dispatch(f), RINGSIDE_E_ENDED);
+        assert_int_equal(count_requests(f, RS_SYMBOLS) + count_requests(f, RS_MAPS), 0);
+}
+
+/* ---- mappings ---- */
+
+static void add_mapping(struct rs_mappings *a, uint32_t pid, uint64_t start) {
+        struct rs_mapping *m = (struct rs_mapping *) (a->records + a->size);
+
+        *m = (struct rs_mapping){
+                .r = { .type = RS_RECORD_MAPPING, .len = sizeof(*m) + 8 },
+                .start = start, .end = start + 4096, .pid = pid, .path_len = 3,
+        };
+        memcpy(m->path, "/x\0\0\0\0\0", 8);
+        a->size += m->r.len;
+}
+
+/* Somebody else's, for who is not root: pid 1. */
+static int maps_setup(void **state) {
+        int r = setup(state);
+
+        ((Fixture *) *state)->session->welcome.grants = RS_GRANT_SYSTEM;
+        if (geteuid() == 0)
+                assert_return_code(seteuid(65534), errno);
+        return r;
+}
+
+static int maps_teardown(void **state) {
+        if (getuid() == 0)
+                assert_return_code(seteuid(0), errno);
+        return teardown(state);
+}
+
+static void skip_where_all_is_ours(void) {
+        _cleanup_close_ int fd = open("/proc/1/maps", O_RDONLY | O_CLOEXEC);
+
+        if (fd >= 0)
+                skip();
+}
+
+static void test_maps(void **state) {
+        Fixture *f = *state;
+        struct rs_mappings first = { .next = 0x3000 }, second = {};
+        unsigned fds = count_fds();
+
+        skip_where_all_is_ours();
+        add_mapping(&first, 1, 0x1000);
+        add_mapping(&first, 1, 0x2000);
+        answer(f, &first.m, RS_MAPPINGS, sizeof(first), RS_OK, -1);
+        add_mapping(&second, 1, 0x3000);
+        answer(f, &second.m, RS_MAPPINGS, sizeof(second), RS_OK, -1);
+        put_process(f, RS_PROCESS_SEEN, 1, 0);
+        put_process(f, RS_PROCESS_SEEN, getpid(), 1); /* can be read without */
+        put_process(f, RS_PROCESS_FORK, 1, getpid()); /* has what its parent has */
+        put_process(f, RS_PROCESS_COMM, 1, 0);
+        assert_int_equal(dispatch(f), 7);
+        assert_int_equal(f->seen[0].type, RINGSIDE_PROCESS);
+        for (unsigned i = 1; i < 4; i++) {
+                assert_int_equal(f->seen[i].type, RINGSIDE_MAPPING);
+                assert_int_equal(f->seen[i].mapping.start, i * 0x1000);
+                assert_true(f->seen[i].time > 0);
+        }
+        assert_int_equal(f->session->maps.n, 0);
+        assert_int_equal(count_requests(f, RS_MAPS), 2);
+        assert_int_equal(count_fds(), fds);
+}
+
+/* Of a hostile answer what makes sense is taken, and it is never asked in circles. */
+static void test_hostile_maps(void **state) {
+        Fixture *f = *state;
+        struct rs_mappings a;
+
+        skip_where_all_is_ours();
+        for (unsigned i = 0; i < 8; i++) {
+                struct rs_mapping *second;
+                unsigned taken = 1;
+
+                a = (struct rs_mappings){};
+                add_mapping(&a, 1, 0x1000);
+                second = (struct rs_mapping *) (a.records + a.size);
+                add_mapping(&a, 1, 0x2000);
+                switch (i) {
+                case 0: second->r.len = 0; break;
+                case 1: second->r.len += 4; break;
+                case 2: second->r.len = 0xfff8; break;
+                case 3: second->pid = 2; break;
+                case 4: second->r.type = RS_RECORD_SAMPLE; break;
+                case 5: second->path_len = 0xffffffff; break;
+                case 6: a.size = RS_MAPPINGS_SIZE + 1; taken = 0; break;
+                case 7: a.next = 0; a.size -= 4; break;
+                }
+                answer(f, &a.m, RS_MAPPINGS, sizeof(a), RS_OK, -1);
+                put_process(f, RS_PROCESS_EXEC, 1, 0);
+                assert_int_equal(dispatch(f), 1 + taken);
+                assert_int_equal(f->session->malformed, i + 1);
+        }
+        a = (struct rs_mappings){ .next = 1 };
+        answer(f, &a.m, RS_MAPPINGS, sizeof(a), RS_OK, -1);
+        answer(f, &a.m, RS_MAPPINGS, sizeof(a), RS_OK, -1); /* as far as before */
+        put_process(f, RS_PROCESS_EXEC, 1, 0);
+        assert_int_equal(dispatch(f), 1);
+        a.next = 0;
+        answer(f, &a.m, RS_MAPPINGS, sizeof(a), RS_ERROR_TARGET_GONE, -1);
+        put_process(f, RS_PROCESS_EXEC, 1, 0);
+        assert_int_equal(dispatch(f), 1);
+        assert_int_equal(ringside_session_get_error(f->session)->code, 0);
+}
+
+/* Many processes at once: the time for asking is used up, the ring is read on, and the line is short. */
+static void test_flood(void **state) {
+        Fixture *f = *state;
+        int n = 0;
+
+        skip_where_all_is_ours();
+        f->session->maps.credited = 1;
+        f->session->maps.credit = INT64_MIN / 2;
+        for (int round = 0; round < 20; round++) {
+                for (int i = 0; i < 50; i++)
+                        put_process(f, RS_PROCESS_EXEC, 1, 0);
+                n += dispatch(f);
+        }
+        assert_int_equal(n, 1000);
+        assert_int_equal(f->session->maps.n, SESSION_MAPS_PENDING_MAX);
+        assert_int_equal(count_requests(f, RS_MAPS), 0);
+        /* Later the line is worked off. */
+        for (int i = 0; i < 3; i++) {
+                struct rs_mappings a = {};
+
+                answer(f, &a.m, RS_MAPPINGS, sizeof(a), RS_OK, -1);
+        }
+        shutdown(f->helper, SHUT_WR);
+        f->session->maps.credit = 50000000;
+        assert_int_equal(dispatch(f), RINGSIDE_E_ENDED);
+        assert_int_equal(count_requests(f, RS_MAPS), 4);
+}
+
+/* What the callback refuses ends the dispatch, wherever it comes from. */
+static void test_callback_fails(void **state) {
+        Fixture *f = *state;
+
+        f->result = -EIO;
+        answer_names(f, 1);
+        put_process(f, RS_PROCESS_EXEC, 1, 0);
+        assert_int_equal(dispatch(f), -EIO);
+        assert_int_equal(f->n_seen, 1);
+        assert_int_equal(dispatch(f), -EIO);
+        assert_int_equal(f->seen[0].type, RINGSIDE_PROCESS);
+}
+
+int main(void) {
+        const struct CMUnitTest tests[] = {
+                cmocka_unit_test_setup_teardown(test_names, setup, teardown),
+                cmocka_unit_test_setup_teardown(test_new_module, setup, teardown),
+                cmocka_unit_test_setup_teardown(test_no_names, setup, teardown),
+                cmocka_unit_test_setup_teardown(test_not_granted, setup, teardown),
+                cmocka_unit_test_setup_teardown(test_maps, maps_setup, maps_teardown),
+                cmocka_unit_test_setup_teardown(test_hostile_maps, maps_setup, maps_teardown),
+                cmocka_unit_test_setup_teardown(test_flood, maps_setup, maps_teardown),
+                cmocka_unit_test_setup_teardown(test_callback_fails, setup, teardown),
+        };
+
+        return cmocka_run_group_tests(tests, NULL, NULL);
+}
