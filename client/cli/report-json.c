@@ -81,6 +81,8 @@ static int add_row(struct json_object *array, const RingsideRow *row) {
         TRY(json_add_string(o, "file", row->file));
         if (row->id >= 0)
                 TRY(json_add_u64(o, "id", (uint64_t) row->id));
+        if (row->inner_id > 0)
+                TRY(json_add_u64(o, "inner_id", (uint64_t) row->inner_id));
         TRY(json_add_bool(o, "kernel", row->kernel));
         return add_values(o, row->self_samples, row->total_samples, row->self_weight, row->total_weight);
 }

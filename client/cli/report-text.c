@@ -16,6 +16,7 @@
 #define LABEL_COLUMNS 11
 #define NUMBER_COLUMNS 28 /* "100.0 %  100.0 %   1234567  " */
 #define FILE_COLUMNS 20
+#define ID_COLUMNS 9
 
 static void header_line(FILE *out, const Style *style, const char *label, const char *value) {
         _cleanup_free_ char *fitted = text_fit(value, style->columns - LABEL_COLUMNS, style->ellipsis);
@@ -86,8 +87,18 @@ static void print_name(FILE *out, const char *name, size_t columns, bool pad, co
                 fprintf(out, "%*s", (int) (columns - width), "");
 }
 
-/* Functions have a column for their file, processes and threads one for their number. */
-static void print_row(FILE *out, const View *view, const ReportOptions *options, const RingsideRow *row,
+static void print_inner_id(FILE *out, int64_t id) {
+        if (id > 0)
+                fprintf(out, "%7" PRIi64 "  ", id);
+        else
+                fprintf(out, "%*s", ID_COLUMNS, "");
+}
+
+/*
+ * Functions have a column for their file, processes and threads one for their number; and where there are
+ * processes of containers, one for the number they have there.
+ */
+static void print_row(FILE *out, const View *view, const ReportOptions *options, const RingsideRow *row, bool inner,
                       const Style *style) {
         size_t room = style->columns - NUMBER_COLUMNS;
 
@@ -96,7 +107,9 @@ static void print_row(FILE *out, const View *view, const ReportOptions *options,
                 options->by_total ? row->total_samples : row->self_samples);
         if (options->by == REPORT_PROCESS || options->by == REPORT_THREAD) {
                 fprintf(out, "%7" PRIi64 "  ", row->id);
-                print_name(out, row->name, room - 9, false, style);
+                if (inner)
+                        print_inner_id(out, row->inner_id);
+                print_name(out, row->name, room - ID_COLUMNS - (inner ? ID_COLUMNS : 0), false, style);
         } else if (options->by == REPORT_FUNCTION && row->file[0] && room > FILE_COLUMNS + 12) {
                 print_name(out, row->name, room - FILE_COLUMNS - 2, true, style);
                 fputs("  ", out);
@@ -106,12 +119,13 @@ static void print_row(FILE *out, const View *view, const ReportOptions *options,
         fputc('\n', out);
 }
 
-static void print_table_head(FILE *out, const ReportOptions *options, const Style *style) {
+static void print_table_head(FILE *out, const ReportOptions *options, bool inner, const Style *style) {
         size_t room = style->columns - NUMBER_COLUMNS;
 
         fprintf(out, "%s   self    total   samples  ", style->bold);
         if (options->by == REPORT_PROCESS || options->by == REPORT_THREAD)
-                fprintf(out, "    %s  %s", options->by == REPORT_PROCESS ? "PID" : "TID", "name");
+                fprintf(out, "    %s  %s%s", options->by == REPORT_PROCESS ? "PID" : "TID", inner ? "  inside  " : "",
+                        "name");
         else if (options->by == REPORT_FUNCTION && room > FILE_COLUMNS + 12)
                 fprintf(out, "%-*s  file", (int) (room - FILE_COLUMNS - 2), "function");
         else
@@ -119,17 +133,26 @@ static void print_table_head(FILE *out, const ReportOptions *options, const Styl
         fprintf(out, "%s\n", style->reset);
 }
 
+static bool any_inner_id(const RingsideRow *const *rows, size_t n) {
+        for (size_t i = 0; i < n; i++)
+                if (rows[i]->inner_id > 0)
+                        return true;
+        return false;
+}
+
 static int print_table(FILE *out, const View *view, const ReportOptions *options, const Style *style) {
         _cleanup_free_ const RingsideRow **rows = NULL;
         size_t n, left_out;
+        bool inner;
         int r;
 
         r = report_select_rows(view, options, &rows, &n, &left_out);
         if (r < 0)
                 return r;
-        print_table_head(out, options, style);
+        inner = any_inner_id(rows, n);
+        print_table_head(out, options, inner, style);
         for (size_t i = 0; i < n; i++)
-                print_row(out, view, options, rows[i], style);
+                print_row(out, view, options, rows[i], inner, style);
         if (left_out > 0)
                 fprintf(out, "%s%zu more left out: --threshold=0 without --limit shows them%s\n", style->dim, left_out,
                         style->reset);

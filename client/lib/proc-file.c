@@ -7,11 +7,13 @@
 #include <signal.h>
 #include <string.h>
 
+#include "process-dir.h"
 #include "util.h"
 
 #define NSEC_PER_SEC 1000000000ULL
 /* Of include/linux/sched.h; ps(1) goes by it, too. */
 #define PF_KTHREAD 0x00200000
+#define STATUS_SIZE_MAX 16384U
 
 ssize_t proc_file_read(pid_t pid, const char *name, void *buffer, size_t size) {
         _cleanup_close_ int fd = -1;
@@ -75,6 +77,18 @@ static uint64_t ticks_to_ns(unsigned long long ticks) {
         long hz = sysconf(_SC_CLK_TCK);
 
         return hz > 0 ? ticks * (NSEC_PER_SEC / hz) : 0;
+}
+
+uint32_t proc_file_read_inner_pid(pid_t pid) {
+        char buffer[STATUS_SIZE_MAX];
+        ssize_t n = proc_file_read(pid, "status", buffer, sizeof(buffer) - 1);
+        pid_t inner;
+
+        if (n < 0)
+                return 0;
+        buffer[n] = 0;
+        inner = process_status_get_inner_pid(buffer);
+        return inner > 0 && inner != pid ? (uint32_t) inner : 0;
 }
 
 bool proc_file_is_running(pid_t pid, uint64_t start) {

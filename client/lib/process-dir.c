@@ -150,10 +150,25 @@ static int64_t get_number(const char *line, size_t index) {
         return value;
 }
 
+pid_t process_status_get_inner_pid(const char *status) {
+        const char *pids;
+        int64_t pid;
+
+        /* A thread's own number is in NSpid, the process's in NStgid. */
+        pids = find_key(status, "NStgid");
+        if (!pids)
+                pids = find_key(status, "NSpid");
+        if (!pids)
+                return -1;
+        pid = get_number(pids, /* the innermost */ SIZE_MAX - 1);
+        return pid > 0 && pid <= INT_MAX ? (pid_t) pid : -1;
+}
+
 int process_dir_read_identity(const ProcessDir *dir, ProcessIdentity *ret) {
         _cleanup_free_ char *status = NULL;
-        const char *uids, *pids;
-        int64_t uid, pid;
+        const char *uids;
+        int64_t uid;
+        pid_t pid;
         size_t size;
         int r;
 
@@ -161,18 +176,14 @@ int process_dir_read_identity(const ProcessDir *dir, ProcessIdentity *ret) {
         if (r < 0)
                 return r;
         uids = find_key(status, "Uid");
-        /* A thread's own number is in NSpid, the process's in NStgid. */
-        pids = find_key(status, "NStgid");
-        if (!pids)
-                pids = find_key(status, "NSpid");
-        if (!uids || !pids)
+        if (!uids)
                 return -EBADMSG;
         uid = get_number(uids, /* real, effective, saved, file system */ 3);
-        pid = get_number(pids, /* the innermost */ SIZE_MAX - 1);
-        if (uid < 0 || uid > UINT32_MAX || pid <= 0 || pid > INT_MAX)
+        pid = process_status_get_inner_pid(status);
+        if (uid < 0 || uid > UINT32_MAX || pid < 0)
                 return -EBADMSG;
         ret->uid = (uid_t) uid;
-        ret->inner_pid = (pid_t) pid;
+        ret->inner_pid = pid;
         return 0;
 }
 

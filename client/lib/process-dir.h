@@ -37,6 +37,8 @@ int process_dir_open(ProcessDir *dir, const char *proc, pid_t pid, char **ret_ma
 void process_dir_done(ProcessDir *dir);
 
 int process_dir_read_identity(const ProcessDir *dir, ProcessIdentity *ret);
+/* From the text of /proc/PID/status: the number of the process in its own pid namespace, -1: it is not said. */
+pid_t process_status_get_inner_pid(const char *status);
 
 /*
  * Opens a regular file for reading, without blocking and without touching anything that is not one:

@@ -31,6 +31,7 @@ struct Thread {
 
 struct Process {
         uint32_t pid;
+        uint32_t inner_pid; /* in its own pid namespace, 0: the same, or never known */
         uint64_t start;
         int64_t id;        /* in the store */
         int64_t parent_id; /* likewise, 0: not known */

@@ -214,6 +214,7 @@ static int rows_by_process_or_thread(RingsideProfile *profile, bool by_thread, R
                 row->name = by_thread ? thread->comm : s->processes[thread->process].comm;
                 row->file = "";
                 row->id = by_thread ? thread->tid : s->processes[thread->process].pid;
+                row->inner_id = by_thread ? 0 : s->processes[thread->process].inner_pid;
                 row_add_self(row, &s->sums[i]);
                 row_add_total(row, &s->sums[i]);
         }

@@ -398,6 +398,7 @@ typedef struct RingsideRow {
         const char *name;  /* function, path, command, or kind and label of a target */
         const char *file;  /* functions: the base name of their file; else "" */
         int64_t id;        /* processes: pid; threads: tid; else -1 */
+        int64_t inner_id;  /* processes: in their own pid namespace; 0: the same, or not known */
         bool kernel;
         uint64_t self_samples, total_samples; /* recursion counts once in total */
         uint64_t self_weight, total_weight;

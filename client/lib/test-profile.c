@@ -139,6 +139,21 @@ static void fill(Fixture *f) {
         samples(f, a, 1, STACK(f, "main"), 1, 123);
 }
 
+static void test_inner_ids(void **state) {
+        Fixture *f = *state;
+        int64_t process, id;
+
+        assert_return_code(store_add_process(f->store, 4711, 2, 0, 0, "inner", "", 0, &process), 0);
+        assert_return_code(store_add_thread(f->store, process, 4712, "worker", &id), 0);
+        samples(f, id, 0, STACK(f, "main"), 1, 0);
+        samples(f, thread(f, 10, "outer", 10, "outer"), 0, STACK(f, "main"), 1, 0);
+        read_again(f, NULL);
+        assert_int_equal(find_row(f, RINGSIDE_BY_PROCESS, "inner")->id, 4711);
+        assert_int_equal(find_row(f, RINGSIDE_BY_PROCESS, "inner")->inner_id, 2);
+        assert_int_equal(find_row(f, RINGSIDE_BY_PROCESS, "outer")->inner_id, 0);
+        assert_int_equal(find_row(f, RINGSIDE_BY_THREAD, "worker")->inner_id, 0);
+}
+
 static void test_rows(void **state) {
         Fixture *f = *state;
         const RingsideRow *rows;
@@ -347,7 +362,7 @@ int main(void) {
         const struct CMUnitTest tests[] = {
                 TEST(test_rows),  TEST(test_trees),    TEST(test_filters),
                 TEST(test_names), TEST(test_overflow), TEST(test_nothing),
-                TEST(test_targets), TEST(test_target_filter), TEST(test_one_target),
+                TEST(test_targets), TEST(test_target_filter), TEST(test_one_target), TEST(test_inner_ids),
         };
 
         return cmocka_run_group_tests(tests, NULL, NULL);
