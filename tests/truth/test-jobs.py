@@ -13,57 +13,16 @@ import os
 import re
 import shutil
 import signal
-import subprocess
 import sys
 import tempfile
 import time
 
-from truth import BUILD, OTHER_USER, RATE, SHARES, USER, Recording, as_user, check, check_shares, depth_of
-from truth import exit_status, run_as_user, workload
+from truth import BUILD, OTHER_USER, RATE, SHARES, USER, Recording, as_user, check, check_shares, comm_of
+from truth import cpu_seconds, depth_of, exit_status, run_as_user, running, stat_of, workload
 
 # Short recordings have few samples, and other load may bring a program's rounds into step with the clock.
 SHORT_POINTS = 8.0
 KERNEL_POINTS = 5.0
-
-
-@contextlib.contextmanager
-def running(user, program, *arguments):
-    """A program of this user's that has begun to use CPU time; its PID."""
-    p = subprocess.Popen(["as-user", user, program, *arguments], stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL)
-    try:
-        # as-user executes it in its own place.
-        comm = os.path.basename(program)[:15]
-        deadline = time.monotonic() + 30
-        while comm_of(p.pid) != comm or cpu_seconds(p.pid) < 0.05:
-            if p.poll() is not None or time.monotonic() > deadline:
-                raise RuntimeError(f"{program} does not run")
-            time.sleep(0.02)
-        yield p.pid
-    finally:
-        p.kill()
-        p.wait()
-
-
-def comm_of(pid):
-    try:
-        with open(f"/proc/{pid}/comm", encoding="utf-8") as f:
-            return f.read().strip()
-    except OSError:
-        return None
-
-
-def stat_of(pid):
-    """The fields of /proc/PID/stat from the state on."""
-    try:
-        with open(f"/proc/{pid}/stat", encoding="utf-8") as f:
-            return f.read().rpartition(")")[2].split()
-    except OSError:
-        return None
-
-
-def cpu_seconds(pid):
-    fields = stat_of(pid)
-    return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK") if fields else 0.0
 
 
 def ids(recording, by):

@@ -3,10 +3,12 @@
 What the tests of known profiles share: an ordinary user's commands, recordings, and what is to be in them.
 """
 
+import contextlib
 import json
 import os
 import subprocess
 import sys
+import time
 
 BUILD = os.environ["RINGSIDE_TEST_BUILD"]
 USER = os.environ["RINGSIDE_TEST_USER_A"]
@@ -48,6 +50,46 @@ def as_user(*command):
 
 def workload(name):
     return os.path.join(WORKLOADS, "workload-" + name)
+
+
+@contextlib.contextmanager
+def running(user, program, *arguments):
+    """A program of this user's that has begun to use CPU time; its PID."""
+    p = subprocess.Popen(["as-user", user, program, *arguments], stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL)
+    try:
+        # as-user executes it in its own place.
+        comm = os.path.basename(program)[:15]
+        deadline = time.monotonic() + 30
+        while comm_of(p.pid) != comm or cpu_seconds(p.pid) < 0.05:
+            if p.poll() is not None or time.monotonic() > deadline:
+                raise RuntimeError(f"{program} does not run")
+            time.sleep(0.02)
+        yield p.pid
+    finally:
+        p.kill()
+        p.wait()
+
+
+def comm_of(pid):
+    try:
+        with open(f"/proc/{pid}/comm", encoding="utf-8") as f:
+            return f.read().strip()
+    except OSError:
+        return None
+
+
+def stat_of(pid):
+    """The fields of /proc/PID/stat from the state on."""
+    try:
+        with open(f"/proc/{pid}/stat", encoding="utf-8") as f:
+            return f.read().rpartition(")")[2].split()
+    except OSError:
+        return None
+
+
+def cpu_seconds(pid):
+    fields = stat_of(pid)
+    return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK") if fields else 0.0
 
 
 class Recording:
