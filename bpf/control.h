@@ -11,6 +11,9 @@
 /* Direct-mapped, racy on purpose (see sampler.bpf.c); powers of two. */
 #define RS_SENT_SLOTS 65536
 #define RS_ANNOUNCED_SLOTS 8192
+/* Of mappings that were told: so many sets of so many bytes (mapping.h). */
+#define RS_MAPPED_SETS 4096
+#define RS_MAPPED_SET_SIZE 160
 /* Processes followed in a session with targets: those named and those they started. */
 #define RS_TRACKED_MAX 16384
 

@@ -15,6 +15,9 @@
 #include "kernel.h"
 
 #include "control.h"
+#include "mapping.h"
+#include "process-key.h"
+#include "output.h"
 #include "rule.h"
 #include "target.h"
 #include "walk.h"
@@ -23,9 +26,7 @@
 char LICENSE[] SEC("license") = "GPL";
 
 /* Set before the programs are loaded. */
-const volatile __u64 session_key = 0; /* of the stack ids; random */
 const volatile __u32 max_frames = 127;
-const volatile __u64 wakeup_mark = 0; /* bytes in the ring that wake the client */
 const volatile bool weighted[RS_EVENTS_MAX] = {};
 
 /* Set once, at HELLO, as the identity is. */
@@ -38,19 +39,6 @@ static __always_inline __u64 address_of(const void *pointer) {
         bpf_probe_read_kernel(&address, sizeof(address), &pointer);
         return address;
 }
-
-struct {
-        __uint(type, BPF_MAP_TYPE_RINGBUF);
-        __uint(max_entries, 65536);
-} rs_ring SEC(".maps");
-
-struct {
-        __uint(type, BPF_MAP_TYPE_ARRAY);
-        __uint(map_flags, BPF_F_MMAPABLE);
-        __uint(max_entries, 1);
-        __type(key, __u32);
-        __type(value, struct rs_counters);
-} rs_counters SEC(".maps");
 
 /* Which stacks are in the ring already: the slot's id, by the id's low bits. */
 struct {
@@ -68,42 +56,7 @@ struct {
         __type(value, __u64);
 } rs_announced SEC(".maps");
 
-static __always_inline struct rs_counters *counters_get(void) {
-        __u32 cpu = bpf_get_smp_processor_id();
-
-        return bpf_map_lookup_elem(&rs_counters, &cpu);
-}
-
-/* Wakes the client only where the fill passes the mark: a wakeup costs more than a record. */
-static __always_inline __u64 ring_wakeup(struct rs_counters *c, __u64 size) {
-        __u64 avail = bpf_ringbuf_query(&rs_ring, BPF_RB_AVAIL_DATA);
-
-        if (avail > c->ring_peak)
-                c->ring_peak = avail;
-        return avail < wakeup_mark && avail + size + 8 >= wakeup_mark ? BPF_RB_FORCE_WAKEUP : BPF_RB_NO_WAKEUP;
-}
-
 /* ---- processes ---- */
-
-struct process_key {
-        __u64 key; /* never 0 */
-        __u64 start;
-};
-
-/*
- * Tells a process from a later one with the same number, which may be somebody else's; not from itself
- * after exec. Its start is its leader's, whichever thread this is.
- */
-static __always_inline bool process_key_read(struct process_key *ret, struct task_struct *task) {
-        struct task_struct *leader;
-        __u32 tgid;
-
-        if (READ_FAILS(tgid, task->tgid) || READ_FAILS(leader, task->group_leader) || !leader ||
-            READ_FAILS(ret->start, leader->start_boottime))
-                return false;
-        ret->key = hash_step(hash_step(session_key, tgid), ret->start) | 1;
-        return true;
-}
 
 static __always_inline bool announced_has(const struct process_key *p) {
         __u32 slot = p->key >> 32 & (RS_ANNOUNCED_SLOTS - 1);
@@ -255,15 +208,14 @@ int BPF_PROG(on_exit, struct task_struct *task) {
 }
 
 /* First sample of a process that was there before the session. */
-static __always_inline void announce(struct task_struct *task, __u32 pid, __u32 tid) {
-        struct process_key key;
+static __always_inline void announce(const struct process_key *key, struct task_struct *task, __u32 pid, __u32 tid) {
         struct rs_process p = {.pid = pid, .tid = tid};
 
-        if (!process_key_read(&key, task) || announced_has(&key) || !process_fill(&p, task, key.start))
+        if (announced_has(key) || !process_fill(&p, task, key->start))
                 return;
         if (task_in_exec(task))
                 __builtin_memset(p.comm, 0, sizeof(p.comm));
-        announced_set(&key, true);
+        announced_set(key, true);
         process_emit(&p, RS_PROCESS_SEEN, true);
 }
 
@@ -317,6 +269,7 @@ static __always_inline bool stack_send(struct scratch *s, struct rs_counters *c,
         __u64 id, *sent;
 
         *ret_id = 0;
+        s->walk.sent = false;
         if (n == 0)
                 return true;
         id = s->walk.hash | 1;
@@ -344,7 +297,17 @@ static __always_inline bool stack_send(struct scratch *s, struct rs_counters *c,
         }
         c->stacks++;
         *sent = id;
+        s->walk.sent = true;
         return true;
+}
+
+/* The next sample sends it again. */
+static __always_inline void stack_forget(__u64 id) {
+        __u32 slot = id >> 32 & (RS_SENT_SLOTS - 1);
+        __u64 *sent = bpf_map_lookup_elem(&rs_sent, &slot);
+
+        if (sent)
+                *sent = 0;
 }
 
 static __always_inline void sample_fill(struct rs_sample *r, const struct rs_sample *from, __u8 type, __u16 len) {
@@ -379,6 +342,7 @@ static __always_inline int sample_take(struct sample_context *ctx, __u32 event) 
         __u32 tgid, flags;
         int target;
         struct rs_sample sample = {};
+        struct process_key process;
         struct rs_counters *c;
         struct scratch *s;
         __u64 exec_id, numbers;
@@ -394,7 +358,11 @@ static __always_inline int sample_take(struct sample_context *ctx, __u32 event) 
         if (target < 0 || !c || !s)
                 return 0;
         c->taken++;
-        announce(task, sample.pid, sample.tid);
+        if (!process_key_read(&process, task)) {
+                c->lost++;
+                return 0;
+        }
+        announce(&process, task, sample.pid, sample.tid);
 
         s->walk.n = 0;
         s->walk.max = max_frames < RS_FRAMES_MAX ? max_frames : RS_FRAMES_MAX;
@@ -424,8 +392,13 @@ static __always_inline int sample_take(struct sample_context *ctx, __u32 event) 
         sample.time = bpf_ktime_get_boot_ns();
         sample.r.event = event;
         sample.r.cpu = bpf_get_smp_processor_id();
-        if (stack_send(s, c, sample.pid, &sample.stack) &&
-            sample_send(c, &sample, weighted[event], ctx->sample_period))
+        if (!stack_send(s, c, sample.pid, &sample.stack)) {
+                c->lost++;
+                return 0;
+        }
+        if (mapping_report(task, &sample, &process, exec_id, s->walk.sent))
+                stack_forget(sample.stack);
+        if (sample_send(c, &sample, weighted[event], ctx->sample_period))
                 c->emitted++;
         else
                 c->lost++;

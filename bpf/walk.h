@@ -21,8 +21,8 @@ struct walk {
         __u64 hash; /* over the frames so far */
         __u32 n;    /* frames so far */
         __u32 max;
-        __u32 end; /* enum rs_walk_end */
-        __u32 pad;
+        __u32 end;  /* enum rs_walk_end */
+        __u32 sent; /* the record went out with this sample */
 };
 
 /* Per CPU; never leaves the helper. One more slot than frames, so that a masked index is in bounds. */

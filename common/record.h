@@ -138,8 +138,8 @@ struct rs_process {
 
 /*
  * A mapping with code in it, as it was at `time`: told when a sample lies in one that was not told of yet, since the
- * process may be gone before anybody can read its maps. At most one comes with each sample, after it; so
- * the stack may have come before the mappings of its frames. Names are as the kernel has them, and end with a 0
+ * process may be gone before anybody can read its maps. At most one comes with each sample, before it: that
+ * of its leaf first, those of its callers with the next ones that have the same stack. Names are as the kernel has them, and end with a 0
  * that is counted.
  */
 #define RS_PATH_MAX 1024

@@ -60,14 +60,14 @@ static enum rs_error error_of_load(int error) {
 /* Made by hand rather than by libbpf, for the names by which the keeper finds them again. */
 static int sampler_create_maps(Sampler *sampler, uint32_t id, const struct rs_grant *grant, unsigned n_cpus) {
         LIBBPF_OPTS(bpf_map_create_opts, options, .map_flags = BPF_F_MMAPABLE);
-        char name[RS_MAP_NAME_SIZE];
+        char name[MAP_NAME_SIZE];
         int r;
 
-        rs_map_name(name, 'r', id, grant->uid);
+        snprintf(name, sizeof(name), MAP_NAME_RING, id);
         sampler->ring_fd = bpf_map_create(BPF_MAP_TYPE_RINGBUF, name, 0, 0, grant->ring_size, NULL);
         if (sampler->ring_fd < 0)
                 return -errno;
-        rs_map_name(name, 'c', id, grant->uid);
+        snprintf(name, sizeof(name), MAP_NAME_COUNTERS, id);
         sampler->counters_fd = bpf_map_create(BPF_MAP_TYPE_ARRAY, name, sizeof(uint32_t), sizeof(struct rs_counters),
                                               n_cpus, &options);
         if (sampler->counters_fd < 0)
@@ -102,6 +102,7 @@ static int sampler_load(Sampler *sampler, uint32_t id, const struct rs_grant *gr
         sampler->skeleton->rodata->max_frames = grant->max_frames;
         sampler->skeleton->rodata->targeted = grant->grants & RS_GRANT_TARGETS;
         sampler->skeleton->rodata->wakeup_mark = grant->ring_size / 4;
+        sampler->skeleton->rodata->page_shift = __builtin_ctzl(sysconf(_SC_PAGESIZE));
         sampler->skeleton->rodata->reads_user_memory = kernel_reads_user_memory_safely(kernel_version_get());
         for (size_t i = 0; i < grant->nr_events; i++)
                 sampler->skeleton->rodata->weighted[i] = event_type_by_id(grant->events[i].id)->weighted;

@@ -135,8 +135,8 @@ static void test_costs(void **state) {
         assert_int_equal(grant_rate(&grant), 1099);
 
         wide = grant_memory(&grant, 2);
-        assert_true(wide > grant.ring_size + (RS_SENT_SLOTS + RS_ANNOUNCED_SLOTS) * 8);
-        assert_true(wide < grant.ring_size + 1024 * 1024);
+        assert_true(wide > grant.ring_size + (RS_SENT_SLOTS + RS_ANNOUNCED_SLOTS) * 8 + RS_MAPPED_SETS * RS_MAPPED_SET_SIZE);
+        assert_true(wide < grant.ring_size + 3 * 512 * 1024);
         /* Counters and scratch are for every CPU. */
         assert_true(grant_memory(&grant, 3) - wide >= sizeof(struct rs_counters) + RS_FRAMES_MAX * 8);
         /* Who is followed is remembered. */

@@ -20,6 +20,7 @@
 #include <sys/syscall.h>
 #include <sys/uio.h>
 
+#include "record.h"
 #include "ring.h"
 #include "ringside.h"
 #include "util.h"
@@ -101,6 +102,15 @@ static void print_process(const RingsideRecord *r) {
                r->process.ppid, ringside_escape(comm, sizeof(comm), r->process.comm));
 }
 
+static void print_mapping(const RingsideRecord *r) {
+        char path[4 * RS_PATH_MAX];
+
+        printf("mapping %" PRIu64 " %u %" PRIx64 "-%" PRIx64 " %" PRIx64 " %x:%x %" PRIu64 " %d %d %s\n", r->time, r->pid,
+               r->mapping.start, r->mapping.end, r->mapping.offset, r->mapping.dev_major, r->mapping.dev_minor,
+               r->mapping.inode, r->mapping.deleted, r->mapping.incomplete,
+               ringside_escape(path, sizeof(path), r->mapping.path));
+}
+
 static int print_record(const RingsideRecord *r, _unused_ void *userdata) {
         switch (r->type) {
         case RINGSIDE_SAMPLE:
@@ -118,6 +128,8 @@ static int print_record(const RingsideRecord *r, _unused_ void *userdata) {
                 print_process(r);
                 break;
         case RINGSIDE_MAPPING:
+                print_mapping(r);
+                break;
         case RINGSIDE_KERNEL_NAMES:
                 break;
         }

@@ -26,7 +26,7 @@ from world import (PLACE, PROGRAMS, Helper, Target, World, check, cpu_seconds, i
 
 # kind: "sample", "stack", or what happened to a process. 0 and "" where a record has no such thing.
 Record = collections.namedtuple("Record", "kind time pid tid ppid comm mode leaf stack")
-STACK = 3  # enum rs_record_type
+STACK, MAPPING = 3, 5  # enum rs_record_type
 
 
 # What the kernel says, and what the ring says.
@@ -83,6 +83,9 @@ class Dump:
             what, time_, pid, tid, ppid, *comm = rest
             self.records.append(
                 Record(what, int(time_), int(pid), int(tid), int(ppid), " ".join(comm), "", "", ""))
+        elif word == "mapping":
+            time_, pid, addresses, _, _, _, _, _, *path = rest
+            self.records.append(Record(word, int(time_), int(pid), 0, 0, " ".join(path), "", "", addresses))
         elif word == "target":
             self.targets[int(rest[0])] = int(rest[1])
         elif word == "statistics":
@@ -96,7 +99,10 @@ class Dump:
             check(not length & 0xc0000000, "a record that is unfinished or discarded")
             kind, _, size = struct.unpack_from("<BBH", self.memory, at + 8)
             check(size == length, "a record whose length is not the ring's")
-            pid, tid = struct.unpack_from("<II", self.memory, at + 8 + 16)
+            if kind == MAPPING:
+                pid, tid = *struct.unpack_from("<I", self.memory, at + 8 + 56), 0
+            else:
+                pid, tid = struct.unpack_from("<II", self.memory, at + 8 + 16)
             yield kind, pid, tid if kind != STACK else 0
             at += (length + 8 + 7) & ~7
 
@@ -186,7 +192,7 @@ def compare(place, answers, dump, targets, late=(), least=1, moving=()):
 
 def check_dump(dump, place):
     """What holds whoever is seen: the ring's memory has what the library read, and the counters agree."""
-    kinds = {"sample": (1, 2), "stack": (STACK,)}
+    kinds = {"sample": (1, 2), "stack": (STACK,), "mapping": (MAPPING,)}
     check(len(dump.records) == len(raw := list(dump.raw_records())) and all(
         kind in kinds.get(r.kind, (4,)) and (pid, tid) == (r.pid, r.tid)
         for (kind, pid, tid), r in zip(raw, dump.records)), f"{place.name}: the library and the ring differ")

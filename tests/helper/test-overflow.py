@@ -14,8 +14,8 @@ import harness as h
 A, B = h.users()
 RING = 65536
 BUSY, DISCARD = 1 << 31, 1 << 30
-SAMPLE, STACK, PROCESS = 1, 3, 4
-COUNTERS = struct.Struct("<16Q")
+SAMPLE, STACK, PROCESS, MAPPING = 1, 3, 4, 5
+COUNTERS = struct.Struct("<32Q")
 PEAK = 7
 
 
@@ -54,7 +54,7 @@ def test_overflow():
         h.until("samples were lost", lambda: counters()[2] > 2000, timeout=60)
         with A.act():
             h.check(session.stop() == 0, "STOP refused")
-        taken, emitted, lost, stacks, stacks_lost, processes, processes_lost, peak = counters()[:8]
+        taken, emitted, lost, stacks, stacks_lost, processes, processes_lost, peak, mappings, _ = counters()[:10]
         with mmap.mmap(session.fds[0], page, prot=mmap.PROT_READ) as positions, \
                 mmap.mmap(session.fds[0], page + 2 * RING, prot=mmap.PROT_READ, offset=page) as data:
             seen = records((positions, data), page)
@@ -63,6 +63,7 @@ def test_overflow():
         h.check(seen.count(SAMPLE) == emitted, f"{seen.count(SAMPLE)} samples in the ring, {emitted} emitted")
         h.check(seen.count(STACK) == stacks, f"{seen.count(STACK)} stacks in the ring, {stacks} counted")
         h.check(seen.count(PROCESS) == processes, f"{seen.count(PROCESS)} processes in the ring, {processes} counted")
+        h.check(seen.count(MAPPING) == mappings, f"{seen.count(MAPPING)} mappings in the ring, {mappings} counted")
         h.check(RING * 0.9 < peak <= RING, f"the ring was filled to {peak}")
         h.check(stacks_lost <= lost and processes_lost >= 0, "more stacks lost than samples")
         # Nothing is taken any more.

@@ -1,0 +1,365 @@
+/* SPDX-License-Identifier: GPL-2.0-only */
+#pragma once
+
+/*
+ * Tells of the mappings that samples lie in, once each, so that a process that is gone before anybody can read
+ * its maps has names. A sampler asks for its leaf and, where the stack is a new one, for each frame: is this address in
+ * a mapping that was told of? At the first that is not, bpf_find_vma() is asked, at most once for each
+ * sample, since its lock is given back by an irq_work of which a CPU has one.
+ *
+ * What was told is remembered in a plain array, racy on purpose: an entry of which two CPUs wrote half each does not fit its
+ * tag, and the mapping is told twice. An entry is good for as long as the address space has not changed, which
+ * the kernel counts (mm_lock_seq) or of which its sizes and the time are signs. After that the mapping is looked at
+ * again, and told again if it is another.
+ */
+
+#include "kernel.h"
+
+#include "control.h"
+#include "process-key.h"
+#include "output.h"
+#include "rule.h"
+#include "vma.h"
+#include "walk.h"
+
+#define EBUSY 16
+
+#define MAPPED_WAYS 4
+/* Entries of one mapping stand apart by so much of its addresses, 1 MiB. */
+#define MAPPED_REGION_SHIFT 20
+#define PAGE_SIZE_MIN 4096
+/* Without a count of changes: an eighth of a second, ns. */
+#define MAPPED_AGE_SHIFT 27
+
+#pragma clang attribute push(__attribute__((preserve_access_index)), apply_to = record)
+
+/* With CONFIG_PER_VMA_LOCK: since 6.4, a seqcount_t since 6.14; odd while somebody changes the address space. */
+struct mm_struct___seq_number {
+        int mm_lock_seq;
+};
+
+struct seqcount {
+        unsigned int sequence;
+};
+
+struct mm_struct___seq_count {
+        struct seqcount mm_lock_seq;
+};
+
+struct mm_struct___sizes {
+        unsigned long exec_vm; /* pages */
+        int map_count;
+};
+
+/* bpf_find_vma() came with 5.17. */
+enum bpf_func_id___with_find_vma {
+        BPF_FUNC_find_vma = 180,
+};
+
+#pragma clang attribute pop
+
+struct mapped {
+        __u64 tag; /* over the process and all below but sequence */
+        __u64 start, end;
+        __u64 identity; /* of what is mapped there; 0: nothing that is told */
+        __u64 sequence; /* of the address space when it was looked at */
+};
+
+struct mapped_set {
+        struct mapped ways[MAPPED_WAYS];
+};
+_Static_assert(sizeof(struct mapped_set) == RS_MAPPED_SET_SIZE, "charged by the helper");
+
+struct {
+        __uint(type, BPF_MAP_TYPE_ARRAY);
+        __uint(max_entries, RS_MAPPED_SETS);
+        __type(key, __u32);
+        __type(value, struct mapped_set);
+} rs_mapped SEC(".maps");
+
+/* Per CPU; never leaves the helper. */
+struct mapping_scratch {
+        __u64 key;      /* of the process and the program it runs */
+        __u64 sequence; /* of its address space */
+        __u64 process_start;
+        __u64 time;
+        __u32 pid;
+        __u32 level;   /* how much is known of `address` */
+        __u64 address; /* the first in no mapping that was told, 0: none */
+        bool found;    /* something is mapped there */
+        bool known;    /* and was told of */
+        bool rest;     /* other frames lie in mappings that are still to be told */
+        struct mapped mapped; /* what was found */
+        __u64 record[(sizeof(struct rs_mapping) + RS_PATH_MAX) / sizeof(__u64) + 1];
+};
+
+struct {
+        __uint(type, BPF_MAP_TYPE_PERCPU_ARRAY);
+        __uint(max_entries, 1);
+        __type(key, __u32);
+        __type(value, struct mapping_scratch);
+} rs_mapping_scratch SEC(".maps");
+
+static __always_inline struct mapping_scratch *mapping_scratch_get(void) {
+        __u32 zero = 0;
+
+        return bpf_map_lookup_elem(&rs_mapping_scratch, &zero);
+}
+
+/* Never seen outside, so nobody need be kept from guessing it. */
+static __always_inline __u64 mapped_mix(__u64 hash, __u64 value) {
+        hash = (hash ^ value) * 0x9e3779b97f4a7c15ULL;
+        return hash ^ (hash >> 29);
+}
+
+static __always_inline __u64 mapped_tag(__u64 key, const struct mapped *m) {
+        return mapped_mix(mapped_mix(mapped_mix(key, m->start), m->end), m->identity) | 1;
+}
+
+static __always_inline struct mapped_set *mapped_set_get(__u64 key, __u64 address) {
+        __u32 slot = mapped_mix(key, address >> MAPPED_REGION_SHIFT) >> 40 & (RS_MAPPED_SETS - 1);
+
+        return bpf_map_lookup_elem(&rs_mapped, &slot);
+}
+
+/* True, too, where a copy of what was found stands: that it was told, wherever else it is remembered. */
+static __always_inline bool mapped_has(__u64 key, const struct mapped *wanted) {
+        struct mapped_set *set = mapped_set_get(key, wanted->start);
+
+        if (!set)
+                return false;
+        for (int i = 0; i < MAPPED_WAYS; i++)
+                if (set->ways[i].tag == wanted->tag)
+                        return true;
+        return false;
+}
+
+/* Where something else was at the address, that has to be taken back, whatever was told before it. */
+static __always_inline bool mapped_contradicts(__u64 key, __u64 address, const struct mapped *found) {
+        struct mapped_set *set = mapped_set_get(key, address);
+
+        if (!set)
+                return false;
+        for (int i = 0; i < MAPPED_WAYS; i++) {
+                const struct mapped *m = &set->ways[i];
+
+                if (address >= m->start && address < m->end && m->tag != found->tag && m->tag == mapped_tag(key, m))
+                        return true;
+        }
+        return false;
+}
+
+/* In place of what overlaps it, else where nothing is, else anywhere. */
+static __always_inline void mapped_put(__u64 key, __u64 address, const struct mapped *found) {
+        struct mapped_set *set = mapped_set_get(key, address);
+        __u32 way = (bpf_ktime_get_ns() >> 4) & (MAPPED_WAYS - 1);
+
+        if (!set)
+                return;
+        for (int i = 0; i < MAPPED_WAYS; i++) {
+                struct mapped *m = &set->ways[i];
+
+                if (m->tag != 0 && !(m->start < found->end && found->start < m->end && m->tag == mapped_tag(key, m)))
+                        continue;
+                m->tag = 0;
+                way = i;
+        }
+        set->ways[way & (MAPPED_WAYS - 1)] = *found;
+}
+
+#define MAPPED_UNKNOWN 0
+#define MAPPED_STALE 1 /* it was told, and may be another by now */
+#define MAPPED_TOLD 2
+
+/* A function of its own, for the verifier: it is called for each frame. */
+__noinline int mapped_look(__u64 key, __u64 sequence, __u64 address) {
+        struct mapped_set *set = mapped_set_get(key, address);
+        int result = MAPPED_UNKNOWN;
+
+        if (!set)
+                return MAPPED_TOLD;
+        for (int i = 0; i < MAPPED_WAYS; i++) {
+                const struct mapped *m = &set->ways[i];
+
+                if (address < m->start || address >= m->end || m->tag != mapped_tag(key, m))
+                        continue;
+                if (m->sequence == sequence)
+                        return MAPPED_TOLD;
+                result = MAPPED_STALE;
+        }
+        return result;
+}
+
+static __always_inline __u64 mm_sequence(struct mm_struct *mm) {
+        unsigned long exec_vm;
+        unsigned int sequence;
+        int count;
+
+        if (bpf_core_field_exists(((struct mm_struct___seq_count *) 0)->mm_lock_seq.sequence)) {
+                if (!READ_FAILS(sequence, ((struct mm_struct___seq_count *) mm)->mm_lock_seq.sequence))
+                        return sequence;
+        } else if (bpf_core_field_exists(((struct mm_struct___seq_number *) 0)->mm_lock_seq)) {
+                if (!READ_FAILS(sequence, ((struct mm_struct___seq_number *) mm)->mm_lock_seq))
+                        return sequence;
+        } else if (!READ_FAILS(exec_vm, ((struct mm_struct___sizes *) mm)->exec_vm) &&
+                   !READ_FAILS(count, ((struct mm_struct___sizes *) mm)->map_count))
+                return mapped_mix(mapped_mix(exec_vm, count), bpf_ktime_get_ns() >> MAPPED_AGE_SHIFT);
+        return bpf_ktime_get_ns();
+}
+
+static __always_inline void mapped_describe(struct mapped *ret, const struct mapping_scratch *s,
+                                            const struct vma_scratch *v) {
+        ret->start = v->start;
+        ret->end = v->end;
+        ret->identity = v->executable ? mapped_mix(mapped_mix(mapped_mix(s->key, v->inode), v->device), v->offset) | 1 : 0;
+        ret->sequence = s->sequence;
+        ret->tag = mapped_tag(s->key, ret);
+}
+
+/* Called by bpf_find_vma(), which holds the address space's lock: only now the file is sure to stay. */
+static long vma_visit(struct task_struct *task, struct vm_area_struct *vma, void *unused) {
+        struct mapping_scratch *s = mapping_scratch_get();
+        struct vma_scratch *v = vma_scratch_get();
+
+        if (!s || !v || !vma_read(v, vma))
+                return 0;
+        s->found = true;
+        mapped_describe(&s->mapped, s, v);
+        s->known = s->mapped.identity == 0 ||
+                   (mapped_has(s->key, &s->mapped) && !mapped_contradicts(s->key, s->address, &s->mapped));
+        if (!s->known)
+                vma_read_path(v);
+        return 0;
+}
+
+static __always_inline bool mapping_emit(struct mapping_scratch *s) {
+        struct rs_mapping *r = (void *) s->record;
+        struct vma_scratch *v = vma_scratch_get();
+        struct rs_counters *c = counters_get();
+        __u32 len, size;
+
+        if (!c || !v)
+                return false;
+        len = RS_PATH_MAX - v->at;
+        if (len > RS_PATH_MAX)
+                return false;
+        size = (sizeof(*r) + len + 7) & ~7U;
+        /* The padding, of which the path leaves some. */
+        s->record[(sizeof(*r) + len) / sizeof(__u64)] = 0;
+        if (len > 0 && bpf_probe_read_kernel(r->path, len, &v->path[v->at & (RS_PATH_MAX - 1)]) != 0)
+                return false;
+        r->r = (struct rs_record){
+                .type = RS_RECORD_MAPPING,
+                .len = size,
+                .cpu = bpf_get_smp_processor_id(),
+                .flags = v->flags,
+        };
+        r->time = s->time;
+        r->process_start = s->process_start;
+        r->start = v->start;
+        r->end = v->end;
+        r->offset = v->offset;
+        r->inode = v->inode;
+        r->pid = s->pid;
+        r->dev_major = v->device >> MINOR_BITS;
+        r->dev_minor = v->device & ((1U << MINOR_BITS) - 1);
+        r->path_len = len;
+        if (bpf_ringbuf_output(&rs_ring, r, size, ring_wakeup(c, size)) != 0) {
+                c->mappings_lost++;
+                return false;
+        }
+        c->mappings++;
+        return true;
+}
+
+/* Looks at s->address and tells what is there. False: it could not, and is still to be told. */
+__noinline int mapping_tell(void) {
+        struct mapping_scratch *s = mapping_scratch_get();
+        long r;
+
+        if (!s)
+                return true;
+        s->found = s->known = false;
+        r = bpf_find_vma(bpf_get_current_task_btf(), s->address, vma_visit, 0, 0);
+        if (r == -EBUSY)
+                return s->level == MAPPED_STALE;
+        if (!s->found) {
+                /* An address that a walk went astray to. */
+                s->mapped.start = s->address & ~(PAGE_SIZE_MIN - 1ULL);
+                s->mapped.end = s->mapped.start + PAGE_SIZE_MIN;
+                s->mapped.identity = 0;
+                s->mapped.sequence = s->sequence;
+                s->mapped.tag = mapped_tag(s->key, &s->mapped);
+        } else if (!s->known && !mapping_emit(s))
+                return false;
+        mapped_put(s->key, s->address, &s->mapped);
+        mapped_put(s->key, s->mapped.start, &s->mapped);
+        return true;
+}
+
+/* One that nothing is known of comes before one that may have changed. */
+__noinline int mapping_check(__u64 address) {
+        struct mapping_scratch *s = mapping_scratch_get();
+        int level;
+
+        if (!s || address == 0 || address >= TASK_SIZE_MAX)
+                return 0;
+        level = mapped_look(s->key, s->sequence, address);
+        if (level == MAPPED_TOLD)
+                return 0;
+        if (s->address == 0 || (level == MAPPED_UNKNOWN && s->level == MAPPED_STALE)) {
+                s->address = address;
+                s->level = level;
+        } else if (level == MAPPED_UNKNOWN)
+                s->rest = true;
+        return 0;
+}
+
+/* Callers, of a stack that was just sent. */
+__noinline int mapping_check_frames(void) {
+        struct scratch *s = scratch_get();
+
+        if (!s)
+                return 0;
+        for (__u32 i = 0; i < RS_FRAMES_MAX; i++) {
+                if (i >= s->walk.n)
+                        break;
+                mapping_check(s->frames[i]);
+        }
+        return 0;
+}
+
+/*
+ * Before the sample, so that its client knows the mapping when it comes. True: the same stack's next sample has more
+ * to tell.
+ */
+static __always_inline bool mapping_report(struct task_struct *task, const struct rs_sample *sample,
+                                           const struct process_key *process, __u64 exec_id, bool new_stack) {
+        struct mapping_scratch *s = mapping_scratch_get();
+        struct mm_struct *mm;
+
+        if (!bpf_core_enum_value_exists(enum bpf_func_id___with_find_vma, BPF_FUNC_find_vma))
+                return false;
+        if (!s || READ_FAILS(mm, task->mm) || !mm)
+                return false;
+        s->key = mapped_mix(process->key, exec_id);
+        s->sequence = mm_sequence(mm);
+        s->process_start = process->start;
+        s->time = sample->time;
+        s->pid = sample->pid;
+        s->address = 0;
+        s->rest = false;
+        mapping_check(sample->leaf);
+        if (new_stack)
+                mapping_check_frames();
+        if (s->address == 0)
+                return false;
+        if (!mapping_tell())
+                return new_stack;
+        if (!s->rest)
+                return false;
+        /* They may lie in the one that was told. */
+        s->address = 0;
+        mapping_check_frames();
+        return s->address != 0 && s->level == MAPPED_UNKNOWN;
+}

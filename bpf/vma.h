@@ -1,0 +1,267 @@
+/* SPDX-License-Identifier: GPL-2.0-only */
+#pragma once
+
+/*
+ * What a mapping is, as /proc/PID/maps would show it: device and inode of its file, and the file's path up to the
+ * root of its mount namespace. d_path() is not for interrupts, so the path is put together here, from its end
+ * to its beginning, out of the names of directory entries and the places where file systems are mounted. The file
+ * is held by the mapping, and the mapping by the lock under which bpf_find_vma() shows it; but a
+ * directory may be moved under way, and then the path is a mixture: whoever opens it compares device and inode.
+ */
+
+#include "kernel.h"
+
+#include "rule.h"
+
+/* Directories and mounts of one path. */
+#define PATH_STEPS_MAX 64
+#define NAME_SIZE_MAX 255
+
+/* include/linux/mm.h and fs.h */
+#define VM_EXEC 0x4
+/* Bit 24 since 6.14, 25 before; either has been something else. */
+#define FMODE_BACKING_MAYBE (3U << 24)
+#define MINOR_BITS 20
+
+/* Set before the programs are loaded. */
+const volatile __u32 page_shift = 12;
+
+#pragma clang attribute push(__attribute__((preserve_access_index)), apply_to = record)
+
+struct qstr {
+        __u32 len;
+        const unsigned char *name;
+};
+
+struct hlist_bl_node {
+        struct hlist_bl_node **pprev;
+};
+
+struct super_block {
+        __u32 s_dev;
+};
+
+struct inode {
+        struct super_block *i_sb;
+        unsigned long i_ino;
+};
+
+struct dentry {
+        struct super_block *d_sb;
+        struct hlist_bl_node d_hash;
+        struct dentry *d_parent;
+        struct qstr d_name;
+        struct inode *d_inode;
+};
+
+struct vfsmount {
+        struct super_block *mnt_sb;
+        struct dentry *mnt_root;
+};
+
+struct mount {
+        struct mount *mnt_parent;
+        struct dentry *mnt_mountpoint;
+        struct vfsmount mnt;
+};
+
+struct path {
+        struct vfsmount *mnt;
+        struct dentry *dentry;
+};
+
+struct file {
+        unsigned int f_mode;
+        struct path f_path;
+        struct inode *f_inode;
+};
+
+struct vm_area_struct {
+        unsigned long vm_start;
+        unsigned long vm_end;
+        struct mm_struct *vm_mm;
+        unsigned long vm_flags;
+        unsigned long vm_pgoff;
+        struct file *vm_file;
+};
+
+struct mm_struct___with_vdso {
+        struct {
+                void *vdso;
+        } context;
+};
+
+#pragma clang attribute pop
+
+/* Per CPU; never leaves the helper. A name is read to where its first byte is, which is in the first RS_PATH_MAX. */
+struct vma_scratch {
+        __u64 start, end, offset, inode;
+        __u32 device;     /* as in the kernel: 12 bits of major, 20 of minor */
+        __u32 flags;      /* RS_MAPPING_* */
+        __u64 dentry, mount; /* how far the path has got */
+        __u32 at;         /* where it begins in the buffer; RS_PATH_MAX: there is none */
+        bool executable;
+        char path[RS_PATH_MAX + NAME_SIZE_MAX + 1];
+};
+
+struct {
+        __uint(type, BPF_MAP_TYPE_PERCPU_ARRAY);
+        __uint(max_entries, 1);
+        __type(key, __u32);
+        __type(value, struct vma_scratch);
+} rs_vma SEC(".maps");
+
+static __always_inline struct vma_scratch *vma_scratch_get(void) {
+        __u32 zero = 0;
+
+        return bpf_map_lookup_elem(&rs_vma, &zero);
+}
+
+#define PATH_ENDED 0
+#define PATH_GOES_ON 1
+
+static __always_inline bool path_put(struct vma_scratch *v, const void *name, __u32 len) {
+        if (len == 0 || len > NAME_SIZE_MAX || v->at < len + 1 || v->at > RS_PATH_MAX - 1)
+                return false;
+        v->at -= len;
+        if (bpf_probe_read_kernel(&v->path[v->at & (RS_PATH_MAX - 1)], len & NAME_SIZE_MAX, name) != 0)
+                return false;
+        v->at--;
+        v->path[v->at & (RS_PATH_MAX - 1)] = '/';
+        return true;
+}
+
+/* One step towards the root; a function of its own, so that the verifier checks it once. */
+__noinline int path_step(void) {
+        struct vma_scratch *v = vma_scratch_get();
+        struct dentry *dentry, *parent, *root;
+        struct mount *mount, *above;
+        const unsigned char *name;
+        __u32 len;
+
+        if (!v)
+                return PATH_ENDED;
+        dentry = (void *) v->dentry;
+        mount = (void *) v->mount;
+        if (READ_FAILS(root, mount->mnt.mnt_root) || READ_FAILS(above, mount->mnt_parent) ||
+            READ_FAILS(parent, dentry->d_parent))
+                goto incomplete;
+        if (dentry == root) {
+                if (above == mount)
+                        return PATH_ENDED;
+                if (READ_FAILS(parent, mount->mnt_mountpoint))
+                        goto incomplete;
+                v->dentry = (__u64) parent;
+                v->mount = (__u64) above;
+                return PATH_GOES_ON;
+        }
+        if (READ_FAILS(len, dentry->d_name.len) || READ_FAILS(name, dentry->d_name.name) || !path_put(v, name, len))
+                goto incomplete;
+        /* No directory has it, as memory that is mapped like a file: this is all the name there is. */
+        if (parent == dentry)
+                return PATH_ENDED;
+        v->dentry = (__u64) parent;
+        return PATH_GOES_ON;
+incomplete:
+        v->flags |= RS_MAPPING_INCOMPLETE;
+        return PATH_ENDED;
+}
+
+/* d_unlinked(), and those that never had a name */
+static __always_inline bool dentry_is_unlinked(struct dentry *dentry, struct vfsmount *mnt) {
+        struct hlist_bl_node **pprev;
+        struct dentry *parent, *root;
+
+        if (READ_FAILS(parent, dentry->d_parent) || READ_FAILS(root, mnt->mnt_root) || READ_FAILS(pprev, dentry->d_hash.pprev))
+                return false;
+        return parent == dentry ? dentry != root : !pprev;
+}
+
+/*
+ * A file on top of another, as overlayfs maps, has the path by which it was opened behind it (struct backing_file; by that
+ * name libbpf could not look for it, where it is not in the kernel's own types that takes CAP_SYS_ADMIN).
+ * No flag tells for sure that there is one, but one file system on both sides does; and before 6.8 it was the
+ * lower file's path.
+ */
+static __always_inline bool file_read_upper(struct file *file, struct path *ret) {
+        struct path *upper = (void *) file + bpf_core_type_size(struct file);
+        struct inode *inode, *lower;
+        struct super_block *sb, *mnt_sb;
+        unsigned int mode;
+
+        return !READ_FAILS(mode, file->f_mode) && (mode & FMODE_BACKING_MAYBE) && !READ_FAILS(ret->mnt, upper->mnt) &&
+               !READ_FAILS(ret->dentry, upper->dentry) && !READ_FAILS(mnt_sb, ret->mnt->mnt_sb) &&
+               !READ_FAILS(sb, ret->dentry->d_sb) && sb && sb == mnt_sb && !READ_FAILS(inode, ret->dentry->d_inode) &&
+               !READ_FAILS(lower, file->f_inode) && inode != lower;
+}
+
+/* The path and inode that are shown for it. Before 6.8 the path is the upper one already, and the inode the lower one. */
+static __always_inline bool file_read(struct vma_scratch *v, struct file *file, struct path *ret_path) {
+        struct super_block *sb;
+        struct inode *inode;
+        unsigned long number;
+
+        if (file_read_upper(file, ret_path)) {
+                if (READ_FAILS(inode, ret_path->dentry->d_inode))
+                        return false;
+        } else if (READ_FAILS(inode, file->f_inode) || READ_FAILS(ret_path->mnt, file->f_path.mnt) ||
+                   READ_FAILS(ret_path->dentry, file->f_path.dentry))
+                return false;
+        if (READ_FAILS(number, inode->i_ino) || READ_FAILS(sb, inode->i_sb) || READ_FAILS(v->device, sb->s_dev))
+                return false;
+        v->inode = number;
+        return true;
+}
+
+/* Names that the kernel itself gives to memory without a file; else it is a program's own. */
+static __always_inline void vma_name_memory(struct vma_scratch *v, struct vm_area_struct *vma) {
+        struct mm_struct *mm;
+        void *vdso;
+
+        if (!bpf_core_field_exists(((struct mm_struct___with_vdso *) 0)->context.vdso) || READ_FAILS(mm, vma->vm_mm) ||
+            READ_FAILS(vdso, ((struct mm_struct___with_vdso *) mm)->context.vdso) || (__u64) vdso != v->start)
+                return;
+        v->at = RS_PATH_MAX - sizeof("[vdso]");
+        __builtin_memcpy(&v->path[RS_PATH_MAX - sizeof("[vdso]")], "[vdso]", sizeof("[vdso]"));
+}
+
+/* All but the path. False on failure. */
+static __always_inline bool vma_read(struct vma_scratch *v, struct vm_area_struct *vma) {
+        unsigned long start, end, offset, flags;
+        struct file *file;
+        struct path path;
+
+        v->at = RS_PATH_MAX;
+        v->flags = v->device = 0;
+        v->inode = v->offset = v->dentry = 0;
+        if (READ_FAILS(start, vma->vm_start) || READ_FAILS(end, vma->vm_end) || READ_FAILS(flags, vma->vm_flags) ||
+            READ_FAILS(file, vma->vm_file) || READ_FAILS(offset, vma->vm_pgoff))
+                return false;
+        v->start = start;
+        v->end = end;
+        v->executable = flags & VM_EXEC;
+        if (!file) {
+                vma_name_memory(v, vma);
+                return true;
+        }
+        v->offset = (__u64) offset << page_shift;
+        if (!file_read(v, file, &path))
+                return false;
+        v->dentry = (__u64) path.dentry;
+        v->mount = (__u64) path.mnt - bpf_core_field_offset(struct mount, mnt);
+        if (dentry_is_unlinked(path.dentry, path.mnt))
+                v->flags |= RS_MAPPING_DELETED;
+        return true;
+}
+
+/* The path of what vma_read() has read. */
+static __always_inline void vma_read_path(struct vma_scratch *v) {
+        if (v->dentry == 0)
+                return;
+        v->at = RS_PATH_MAX - 1;
+        v->path[RS_PATH_MAX - 1] = 0;
+        for (int i = 0; i < PATH_STEPS_MAX; i++)
+                if (path_step() == PATH_ENDED)
+                        return;
+        v->flags |= RS_MAPPING_INCOMPLETE;
+}
