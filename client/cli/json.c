@@ -41,6 +41,12 @@ int json_append(struct json_object *array, struct json_object *value) {
         return 0;
 }
 
+int json_append_string(struct json_object *array, const char *value) {
+        _cleanup_free_ char *escaped = text_escape(value);
+
+        return json_append(array, escaped ? json_object_new_string(escaped) : NULL);
+}
+
 int json_print(FILE *out, struct json_object *object) {
         const char *text = json_object_to_json_string_ext(object, JSON_C_TO_STRING_PRETTY | JSON_C_TO_STRING_SPACED |
                                                                           JSON_C_TO_STRING_NOSLASHESCAPE);

@@ -20,5 +20,6 @@ int json_add_string(struct json_object *object, const char *key, const char *val
 int json_add_u64(struct json_object *object, const char *key, uint64_t value);
 int json_add_bool(struct json_object *object, const char *key, bool value);
 int json_append(struct json_object *array, struct json_object *value);
+int json_append_string(struct json_object *array, const char *value);
 /* Readable, with a newline at the end. */
 int json_print(FILE *out, struct json_object *object);

@@ -17,16 +17,23 @@
 
 static const char help_text[] =
         "Usage: ringside record [OPTION...] [--] COMMAND [ARGUMENT...]\n"
-        "       ringside record [OPTION...] -p PID[,PID...]\n"
+        "       ringside record [OPTION...] -p PID[,PID...] | -t TID[,TID...]\n"
+        "       ringside record [OPTION...] --cgroup=PATH... | --unit=NAME...\n"
         "       ringside record [OPTION...]\n"
         "\n"
-        "Records a command with what it starts, or running processes, or all processes\n"
-        "of mine, until they end, Ctrl-C or -d.\n"
+        "Records a command with what it starts, or running processes, or those of\n"
+        "cgroups or units, or all processes of mine, until they end, Ctrl-C or -d.\n"
         "\n"
         "  -F, --frequency=HZ     Samples a second of CPU time, default 99\n"
         "  -e, --event=EVENT      Event to sample by: EVENT, EVENT@HZ or EVENT/PERIOD;\n"
         "                         may be repeated ('ringside events' lists them)\n"
         "  -p, --pid=PID[,PID...] Record these processes and what they start from now on\n"
+        "  -t, --tid=TID[,TID...] Record these threads alone\n"
+        "      --cgroup=PATH      Record processes of mine in this cgroup and those below\n"
+        "                         it; may be repeated\n"
+        "      --unit=NAME        Record processes of mine in this systemd unit; may be\n"
+        "                         repeated; .service if there is no other suffix\n"
+        "      --user             The units are those of my own systemd\n"
         "  -o, --output=FILE      Default: ringside-COMMAND-DATE.ringside here\n"
         "  -d, --duration=TIME    End after TIME (5, 0.5, 250ms, 2m, 1h; plain: seconds);\n"
         "                         a command is left running\n"
@@ -45,12 +52,27 @@ static const char help_text[] =
         "126 not runnable, 125 recording failed. Without a command 0, or 1 for failure.\n"
         "Wrong usage: 2.\n";
 
-enum { OPT_NO_INHERIT = 256, OPT_NO_WAIT, OPT_HELPER, OPT_NO_ASK, OPT_RING_SIZE, OPT_MAX_FRAMES, OPT_LABEL };
+enum {
+        OPT_NO_INHERIT = 256,
+        OPT_NO_WAIT,
+        OPT_HELPER,
+        OPT_NO_ASK,
+        OPT_RING_SIZE,
+        OPT_MAX_FRAMES,
+        OPT_LABEL,
+        OPT_CGROUP,
+        OPT_UNIT,
+        OPT_USER,
+};
 
 static const struct option options[] = {
         { "frequency", required_argument, NULL, 'F' },
         { "event", required_argument, NULL, 'e' },
         { "pid", required_argument, NULL, 'p' },
+        { "tid", required_argument, NULL, 't' },
+        { "cgroup", required_argument, NULL, OPT_CGROUP },
+        { "unit", required_argument, NULL, OPT_UNIT },
+        { "user", no_argument, NULL, OPT_USER },
         { "output", required_argument, NULL, 'o' },
         { "duration", required_argument, NULL, 'd' },
         { "no-inherit", no_argument, NULL, OPT_NO_INHERIT },
@@ -88,18 +110,51 @@ static int add_event(RecordOptions *o, const char *s) {
         return 0;
 }
 
-static int add_pids(RecordOptions *o, const char *s) {
+static const char *const target_options[] = {
+        [RECORD_PROCESS] = "--pid",
+        [RECORD_THREAD] = "--tid",
+        [RECORD_CGROUP] = "--cgroup",
+        [RECORD_UNIT] = "--unit",
+};
+
+/* Named twice is named. */
+static int add_target(RecordOptions *o, const RecordTarget *target, const char *value) {
+        for (unsigned i = 0; i < o->n_targets; i++) {
+                const RecordTarget *t = &o->targets[i];
+
+                if (t->kind == target->kind && t->id == target->id &&
+                    (t->name == target->name || (t->name && target->name && strcmp(t->name, target->name) == 0)))
+                        return 0;
+        }
+        if (o->n_targets == RECORD_TARGETS_MAX)
+                return wrong(target_options[target->kind], value, "one of at most 63 in all");
+        o->targets[o->n_targets++] = *target;
+        return 0;
+}
+
+static int add_name(RecordOptions *o, enum RecordTargetKind kind, const char *s) {
+        if (!*s)
+                return wrong(target_options[kind], s,
+                             kind == RECORD_UNIT ? "the name of a unit, as in nginx.service" :
+                                                   "the path of a cgroup, as in /system.slice/nginx.service");
+        return add_target(o, &(RecordTarget){ .kind = kind, .name = s }, s);
+}
+
+static int add_numbers(RecordOptions *o, enum RecordTargetKind kind, const char *s) {
         for (const char *p = s;; p++) {
                 size_t n = strcspn(p, ",");
                 char number[16];
-                uint64_t pid;
+                uint64_t id;
+                int r;
 
                 snprintf(number, sizeof(number), "%.*s", (int) MIN(n, sizeof(number) - 1), p);
-                if (parse_number(number, 1, INT_MAX, &pid) < 0)
-                        return wrong("--pid", s, "the number of a process, or several with commas between them");
-                if (o->n_pids == RECORD_PIDS_MAX)
-                        return wrong("--pid", s, "part of at most 64 processes");
-                o->pids[o->n_pids++] = (pid_t) pid;
+                if (parse_number(number, 1, INT_MAX, &id) < 0)
+                        return wrong(target_options[kind], s, kind == RECORD_PROCESS ?
+                                             "the number of a process, or several with commas between them" :
+                                             "the number of a thread, or several with commas between them");
+                r = add_target(o, &(RecordTarget){ .kind = kind, .id = (pid_t) id }, s);
+                if (r < 0)
+                        return r;
                 p += n;
                 if (!*p)
                         return 0;
@@ -165,7 +220,16 @@ static int set_option(RecordOptions *o, int c, const char *value) {
         case 'e':
                 return add_event(o, value);
         case 'p':
-                return add_pids(o, value);
+                return add_numbers(o, RECORD_PROCESS, value);
+        case 't':
+                return add_numbers(o, RECORD_THREAD, value);
+        case OPT_CGROUP:
+                return add_name(o, RECORD_CGROUP, value);
+        case OPT_UNIT:
+                return add_name(o, RECORD_UNIT, value);
+        case OPT_USER:
+                o->user = true;
+                return 0;
         case 'o':
                 return set_output(o, value);
         case 'q':
@@ -189,20 +253,47 @@ static int set_option(RecordOptions *o, int c, const char *value) {
         }
 }
 
-/* What makes no sense together is refused: ignoring an option would answer another question. */
-static int check_combination(const RecordOptions *o) {
-        static const char hint[] = "'ringside record --help' shows the three ways to record";
+static int check_targets(const RecordOptions *o) {
+        static const char hint[] = "'ringside record --help' shows the ways to record";
+        bool unit = false;
 
-        if (o->command && o->n_pids > 0) {
-                cli_error(hint, "Either --pid or a command, not both");
+        if (o->command && o->n_targets > 0) {
+                cli_error(hint, "Either %s or a command, not both", target_options[o->targets[0].kind]);
                 return -EINVAL;
         }
+        for (unsigned i = 0; i < o->n_targets; i++) {
+                unit |= o->targets[i].kind == RECORD_UNIT;
+                if ((o->targets[i].kind >= RECORD_CGROUP) != record_options_by_cgroup(o)) {
+                        cli_error("make two recordings: processes and threads are watched by clocks of their own,\n"
+                                  "cgroups narrow what a clock on every CPU sees",
+                                  "%s and %s do not go together", target_options[o->targets[0].kind],
+                                  target_options[o->targets[i].kind]);
+                        return -EINVAL;
+                }
+        }
+        if (o->user && !unit) {
+                cli_error("as in: ringside record --user --unit=app.service\n"
+                          "all processes of yours are recorded without any of these options",
+                          "--user says whose units, and no --unit is named");
+                return -EINVAL;
+        }
+        return 0;
+}
+
+/* What makes no sense together is refused: ignoring an option would answer another question. */
+static int check_combination(const RecordOptions *o) {
+        static const char hint[] = "'ringside record --help' shows the ways to record";
+        int r;
+
+        r = check_targets(o);
+        if (r < 0)
+                return r;
         if (o->no_wait && !o->command) {
                 cli_error(hint, "--no-wait goes with a command only");
                 return -EINVAL;
         }
-        if (o->no_inherit && !o->command && o->n_pids == 0) {
-                cli_error(hint, "--no-inherit goes with a command or --pid only");
+        if (o->no_inherit && !o->command && (o->n_targets == 0 || record_options_by_cgroup(o))) {
+                cli_error(hint, "--no-inherit goes with a command, --pid or --tid only");
                 return -EINVAL;
         }
         return 0;
@@ -215,7 +306,7 @@ int record_options_parse(RecordOptions *ret, int argc, char **argv) {
         opterr = 0;
         optind = 0; /* glibc's way to start afresh */
         /* "+": what follows the command's name is the command's. */
-        while ((c = getopt_long(argc, argv, "+:F:e:p:o:d:qh", options, NULL)) != -1) {
+        while ((c = getopt_long(argc, argv, "+:F:e:p:t:o:d:qh", options, NULL)) != -1) {
                 if (c == 'h') {
                         fputs(help_text, stdout);
                         return 0;

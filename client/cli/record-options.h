@@ -11,7 +11,7 @@
 
 /* What the helper grants one session at most. */
 #define RECORD_EVENTS_MAX 8
-#define RECORD_PIDS_MAX 64
+#define RECORD_TARGETS_MAX 63
 #define RECORD_LABELS_MAX 32
 
 typedef struct RecordEvent {
@@ -20,12 +20,21 @@ typedef struct RecordEvent {
         uint64_t value; /* Hz or units of the event; 0: the common frequency */
 } RecordEvent;
 
+enum RecordTargetKind { RECORD_PROCESS, RECORD_THREAD, RECORD_CGROUP, RECORD_UNIT };
+
+typedef struct RecordTarget {
+        enum RecordTargetKind kind;
+        pid_t id;         /* of processes and threads */
+        const char *name; /* of cgroups and units */
+} RecordTarget;
+
 typedef struct RecordOptions {
         uint64_t frequency; /* Hz, 0: the library's default */
         RecordEvent events[RECORD_EVENTS_MAX];
         unsigned n_events;
-        pid_t pids[RECORD_PIDS_MAX];
-        unsigned n_pids;
+        RecordTarget targets[RECORD_TARGETS_MAX]; /* all by number, or all by cgroup */
+        unsigned n_targets;
+        bool user; /* units are those of the user's manager */
         const char *output;  /* NULL: a name made from command and date */
         uint64_t duration;   /* ns, 0: until it ends by itself */
         enum RingsideHelper helper;
@@ -35,6 +44,11 @@ typedef struct RecordOptions {
         const char *labels[RECORD_LABELS_MAX + 1]; /* ends with NULL */
         char **command;      /* argv, NULL: none */
 } RecordOptions;
+
+/* Whether targets narrow what all CPUs see, rather than being watched by events of their own. */
+static inline bool record_options_by_cgroup(const RecordOptions *o) {
+        return o->n_targets > 0 && o->targets[0].kind >= RECORD_CGROUP;
+}
 
 /* 1: go on; 0: --help was printed; -EINVAL: the error was printed. Strings point into argv. */
 int record_options_parse(RecordOptions *ret, int argc, char **argv);

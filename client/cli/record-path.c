@@ -22,12 +22,15 @@ static bool exists(const char *path) {
 }
 
 static void describe(char *dst, size_t size, const RecordOptions *options) {
+        const RecordTarget *target = options->n_targets > 0 ? &options->targets[0] : NULL;
         char part[65];
 
         if (options->command)
                 snprintf(dst, size, "%s", text_file_part(options->command[0], part));
-        else if (options->n_pids > 0)
-                snprintf(dst, size, "pid-%d", (int) options->pids[0]);
+        else if (target && target->name)
+                snprintf(dst, size, "%s", text_file_part(target->name, part));
+        else if (target)
+                snprintf(dst, size, "%s-%d", target->kind == RECORD_THREAD ? "tid" : "pid", (int) target->id);
         else
                 snprintf(dst, size, "all");
 }

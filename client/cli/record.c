@@ -14,7 +14,6 @@
 #include <signal.h>
 #include <string.h>
 #include <sys/epoll.h>
-#include <sys/pidfd.h>
 #include <sys/signalfd.h>
 #include <sys/timerfd.h>
 #include <sys/wait.h>
@@ -25,6 +24,7 @@
 #include "live.h"
 #include "record-options.h"
 #include "record-path.h"
+#include "record-targets.h"
 #include "summary.h"
 #include "text.h"
 
@@ -35,7 +35,7 @@
 #define DRAIN_ROUNDS 100
 
 /* What an epoll event means. */
-enum { SOURCE_SESSION, SOURCE_SIGNAL, SOURCE_TICK, SOURCE_DEADLINE, SOURCE_COMMAND, SOURCE_PROCESS };
+enum { SOURCE_SESSION, SOURCE_SIGNAL, SOURCE_TICK, SOURCE_DEADLINE, SOURCE_COMMAND, SOURCE_TARGET };
 
 typedef struct Record {
         const RecordOptions *options;
@@ -45,8 +45,7 @@ typedef struct Record {
         Command *command;
         sigset_t signals, original_mask;
         int epoll_fd, signal_fd, tick_fd, deadline_fd;
-        int pidfds[RECORD_PIDS_MAX]; /* -1 once it has ended */
-        unsigned n_processes;        /* of these: running */
+        RecordTargets targets;
         Live live;
         uint64_t statistics_due; /* ns CLOCK_MONOTONIC */
         RingsideStatistics statistics;
@@ -69,8 +68,7 @@ static void record_init(Record *record, const RecordOptions *options) {
                 .deadline_fd = -1,
                 .status = -1,
         };
-        for (size_t i = 0; i < ELEMENTSOF(record->pidfds); i++)
-                record->pidfds[i] = -1;
+        record_targets_init(&record->targets, options);
         (void) sigprocmask(SIG_SETMASK, NULL, &record->original_mask);
 }
 
@@ -78,8 +76,7 @@ static void record_done(Record *record) {
         command_free(record->command);
         ringside_recorder_free(record->recorder);
         ringside_session_free(record->session);
-        for (size_t i = 0; i < ELEMENTSOF(record->pidfds); i++)
-                close_fd(record->pidfds[i]);
+        record_targets_done(&record->targets);
         close_fd(record->epoll_fd);
         close_fd(record->signal_fd);
         close_fd(record->tick_fd);
@@ -131,7 +128,7 @@ static int configure_session(Record *record) {
         if (r >= 0 && o->max_frames > 0)
                 r = ringside_session_set_max_frames(record->session, o->max_frames);
         if (r >= 0)
-                r = ringside_session_set_targeted(record->session, o->command || o->n_pids > 0);
+                r = ringside_session_set_targeted(record->session, o->command || (o->n_targets > 0 && !record_options_by_cgroup(o)));
         return r;
 }
 
@@ -163,10 +160,6 @@ static int open_session(Record *record) {
 
 /* ---- targets ---- */
 
-static unsigned target_flags(const Record *record) {
-        return record->options->no_inherit ? RINGSIDE_TARGET_NO_INHERIT : 0;
-}
-
 static int watch(Record *record, int fd, uint32_t source) {
         struct epoll_event event = { .events = EPOLLIN, .data.u32 = source };
 
@@ -181,34 +174,8 @@ static int add_command(Record *record) {
         r = command_new(&record->command, record->options->command, &record->original_mask);
         if (r < 0)
                 return fail("Cannot start another process", r);
-        r = ringside_session_add_target(record->session, command_get_pidfd(record->command), 0,
-                                        RINGSIDE_TARGET_ON_EXEC | target_flags(record));
-        if (r < 0)
-                return session_fail(record, r);
-        return watch(record, command_get_pidfd(record->command), SOURCE_COMMAND);
-}
-
-static int add_process(Record *record, unsigned i) {
-        pid_t pid = record->options->pids[i];
-        int fd, r;
-
-        fd = pidfd_open(pid, 0);
-        if (fd < 0 && (errno == EINVAL || errno == ENOENT)) { /* by kernel: a thread, not its process */
-                cli_error("'ps -eLo pid,tid,comm' shows the process of a thread", "%d is a thread, not a process",
-                          (int) pid);
-                return -EINVAL;
-        }
-        if (fd < 0) {
-                cli_error("'ps x' lists the processes of yours", "Process %d: %s", (int) pid,
-                          errno == ESRCH ? "there is none" : strerror(errno));
-                return -errno;
-        }
-        record->pidfds[i] = fd;
-        r = ringside_session_add_target(record->session, fd, 0, target_flags(record));
-        if (r < 0)
-                return session_fail(record, r);
-        record->n_processes++;
-        return watch(record, fd, SOURCE_PROCESS + i);
+        r = record_targets_add_command(&record->targets, record->session, command_get_pidfd(record->command));
+        return r < 0 ? r : watch(record, command_get_pidfd(record->command), SOURCE_COMMAND);
 }
 
 static int add_targets(Record *record) {
@@ -216,12 +183,14 @@ static int add_targets(Record *record) {
 
         if (record->options->command)
                 return add_command(record);
-        for (unsigned i = 0; i < record->options->n_pids; i++) {
-                r = add_process(record, i);
-                if (r < 0)
-                        return r;
+        r = record_targets_add(&record->targets, record->session);
+        for (unsigned i = 0; i < record->options->n_targets && r >= 0; i++) {
+                int fd = record_targets_get_fd(&record->targets, i);
+
+                if (fd >= 0)
+                        r = watch(record, fd, SOURCE_TARGET + i);
         }
-        return 0;
+        return r;
 }
 
 /* ---- the loop's sources ---- */
@@ -335,7 +304,8 @@ static void on_tick(Record *record) {
         (void) drain(record);
         put_statistics(record, false);
         left = count_left(record);
-        if (record->command_ended && left == 0)
+        record_targets_look(&record->targets);
+        if ((record->command_ended && left == 0) || record_targets_have_ended(&record->targets))
                 record->done = true;
         if (!record->done && ringside_recorder_get_statistics(record->recorder, &written) >= 0)
                 live_update(&record->live, written.samples, record->statistics.lost + written.dropped, left);
@@ -357,11 +327,9 @@ static void on_command(Record *record) {
                 (void) set_timer(record->tick_fd, LINGER_NS, LINGER_NS);
 }
 
-static void on_process(Record *record, unsigned i) {
-        if (i >= ELEMENTSOF(record->pidfds) || record->pidfds[i] < 0)
-                return;
-        record->pidfds[i] = close_fd(record->pidfds[i]); /* which takes it out of the epoll set, too */
-        if (--record->n_processes == 0)
+static void on_target(Record *record, unsigned i) {
+        record_targets_note_end(&record->targets, i);
+        if (record_targets_have_ended(&record->targets))
                 record->done = true;
 }
 
@@ -415,7 +383,7 @@ static void on_event(Record *record, uint32_t source) {
                 on_command(record);
                 break;
         default:
-                on_process(record, source - SOURCE_PROCESS);
+                on_target(record, source - SOURCE_TARGET);
         }
 }
 
@@ -440,6 +408,8 @@ static int start(Record *record) {
                 .size = sizeof(options),
                 .command = (const char *const *) record->options->command,
                 .labels = record->options->labels[0] ? record->options->labels : NULL,
+                .targets = record->targets.labels,
+                .n_targets = record->targets.n_labels,
         };
         RingsideError error = {};
         int r;
@@ -518,6 +488,8 @@ static int run(Record *record) {
         int r;
 
         r = record_path_choose(&record->path, record->options);
+        if (r >= 0)
+                r = record_targets_find(&record->targets);
         if (r >= 0)
                 r = open_session(record);
         if (r >= 0)

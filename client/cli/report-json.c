@@ -20,6 +20,15 @@
                         return try_result_;                                                                            \
         } while (false)
 
+static int add_strings(struct json_object *object, const char *key, const char *const *strings, unsigned n) {
+        struct json_object *array = json_object_new_array();
+
+        TRY(json_add(object, key, array));
+        for (unsigned i = 0; i < n; i++)
+                TRY(json_append_string(array, strings[i]));
+        return 0;
+}
+
 static int add_recording(struct json_object *object, const View *view) {
         const RingsideRecordingInfo *info = view->info;
         struct json_object *recording = json_object_new_object();
@@ -27,6 +36,8 @@ static int add_recording(struct json_object *object, const View *view) {
         TRY(json_add(object, "recording", recording));
         TRY(json_add_string(recording, "path", view->path));
         TRY(json_add_string(recording, "command", info->command));
+        TRY(add_strings(recording, "targets", info->targets, info->n_targets));
+        TRY(add_strings(recording, "labels", info->labels, info->n_labels));
         TRY(json_add_string(recording, "hostname", info->hostname));
         TRY(json_add_string(recording, "kernel", info->kernel));
         TRY(json_add_string(recording, "grant", info->grant));
@@ -62,6 +73,8 @@ static int add_filter(struct json_object *object, const View *view) {
                 TRY(json_add_string(filter, "process", view->filter.process));
         if (view->filter.thread)
                 TRY(json_add_string(filter, "thread", view->filter.thread));
+        if (view->filter.target)
+                TRY(json_add_string(filter, "target", view->filter.target));
         return 0;
 }
 
@@ -83,6 +96,8 @@ static int add_row(struct json_object *array, const RingsideRow *row) {
                 TRY(json_add_u64(o, "id", (uint64_t) row->id));
         if (row->inner_id > 0)
                 TRY(json_add_u64(o, "inner_id", (uint64_t) row->inner_id));
+        if (row->target[0])
+                TRY(json_add_string(o, "target", row->target));
         TRY(json_add_bool(o, "kernel", row->kernel));
         return add_values(o, row->self_samples, row->total_samples, row->self_weight, row->total_weight);
 }

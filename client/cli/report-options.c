@@ -12,7 +12,7 @@ static const char help_text[] =
         "\n"
         "Shows where the time of a recording went; the newest here if none is named.\n"
         "\n"
-        "      --by=WHAT        function, file, process or thread: a table;\n"
+        "      --by=WHAT        function, file, process, thread or target: a table;\n"
         "                       callees or callers: a tree; default function\n" VIEW_HELP
         "      --sort=KEY       Tables: self (default) or total\n"
         "      --limit=N        At most N rows, or children of a node\n"
@@ -41,7 +41,7 @@ static const struct option options[] = {
 
 static const char *const view_names[REPORT_VIEW_MAX] = {
         [REPORT_FUNCTION] = "function", [REPORT_FILE] = "file",       [REPORT_PROCESS] = "process",
-        [REPORT_THREAD] = "thread",     [REPORT_CALLEES] = "callees", [REPORT_CALLERS] = "callers",
+        [REPORT_THREAD] = "thread",     [REPORT_TARGET] = "target",   [REPORT_CALLEES] = "callees", [REPORT_CALLERS] = "callers",
 };
 
 const char *report_view_name(enum ReportView view) {
@@ -58,7 +58,7 @@ static int set_by(ReportOptions *o, const char *s) {
                         o->by = (enum ReportView) i;
                         return 0;
                 }
-        return wrong("--by", s, "function, file, process, thread, callees or callers");
+        return wrong("--by", s, "function, file, process, thread, target, callees or callers");
 }
 
 static int set_sort(ReportOptions *o, const char *s, bool *given) {

@@ -17,6 +17,10 @@
 #define NUMBER_COLUMNS 28 /* "100.0 %  100.0 %   1234567  " */
 #define FILE_COLUMNS 20
 #define ID_COLUMNS 9
+#define TARGET_COLUMNS 24
+#define TARGET_COLUMNS_FROM 75 /* columns of the terminal: then there is room for a name, too */
+#define TARGETS_SHOWN 8U
+#define LABELS_SHOWN 32U /* that is all, where `ringside record` has made them */
 
 static void header_line(FILE *out, const Style *style, const char *label, const char *value) {
         _cleanup_free_ char *fitted = text_fit(value, style->columns - LABEL_COLUMNS, style->ellipsis);
@@ -51,6 +55,24 @@ static void header_filter(FILE *out, const View *view, const Style *style) {
                 header_line(out, style, "Process", view->filter.process);
         if (view->filter.thread)
                 header_line(out, style, "Thread", view->filter.thread);
+        if (view->filter.target)
+                header_line(out, style, "Target", view->filter.target);
+}
+
+static void header_command(FILE *out, const RingsideRecordingInfo *info, const Style *style) {
+        if (info->command[0] || info->n_targets == 0) {
+                header_line(out, style, "Command", info->command[0] ? info->command : "all processes of mine, or by PID");
+                return;
+        }
+        for (unsigned i = 0; i < MIN(info->n_targets, TARGETS_SHOWN); i++)
+                header_line(out, style, i == 0 ? "Of" : "", info->targets[i]);
+        if (info->n_targets > TARGETS_SHOWN)
+                header_line(out, style, "", "and more: --by=target shows all of them");
+}
+
+static void header_labels(FILE *out, const RingsideRecordingInfo *info, const Style *style) {
+        for (unsigned i = 0; i < MIN(info->n_labels, LABELS_SHOWN); i++)
+                header_line(out, style, i == 0 ? "Labels" : "", info->labels[i]);
 }
 
 static void print_header(FILE *out, const View *view, const Style *style) {
@@ -60,7 +82,8 @@ static void print_header(FILE *out, const View *view, const Style *style) {
         char line[512], never[256];
 
         header_line(out, style, "Recording", view->path);
-        header_line(out, style, "Command", info->command[0] ? info->command : "all processes of mine, or by PID");
+        header_command(out, info, style);
+        header_labels(out, info, style);
         snprintf(line, sizeof(line), "%s, %u CPUs, %s", info->hostname, info->n_cpus, info->kernel);
         header_line(out, style, "Host", line);
         header_when(out, view, style);
@@ -87,6 +110,12 @@ static void print_name(FILE *out, const char *name, size_t columns, bool pad, co
                 fprintf(out, "%*s", (int) (columns - width), "");
 }
 
+/* Columns that only some recordings have. */
+typedef struct Columns {
+        bool inner;  /* there are processes of containers: the number they have there */
+        bool target; /* processes and threads are told apart by target, too */
+} Columns;
+
 static void print_inner_id(FILE *out, int64_t id) {
         if (id > 0)
                 fprintf(out, "%7" PRIi64 "  ", id);
@@ -94,23 +123,34 @@ static void print_inner_id(FILE *out, int64_t id) {
                 fprintf(out, "%*s", ID_COLUMNS, "");
 }
 
-/*
- * Functions have a column for their file, processes and threads one for their number; and where there are
- * processes of containers, one for the number they have there.
- */
-static void print_row(FILE *out, const View *view, const ReportOptions *options, const RingsideRow *row, bool inner,
+static size_t task_name_columns(const Columns *columns, const Style *style) {
+        return style->columns - NUMBER_COLUMNS - ID_COLUMNS - (columns->inner ? ID_COLUMNS : 0) -
+               (columns->target ? TARGET_COLUMNS + 2 : 0);
+}
+
+static void print_task(FILE *out, const RingsideRow *row, const Columns *columns, const Style *style) {
+        fprintf(out, "%7" PRIi64 "  ", row->id);
+        if (columns->inner)
+                print_inner_id(out, row->inner_id);
+        print_name(out, row->name, task_name_columns(columns, style), columns->target, style);
+        if (columns->target) {
+                fputs("  ", out);
+                print_name(out, row->target, TARGET_COLUMNS, false, style);
+        }
+}
+
+/* Functions have a column for their file, processes and threads one for their number. */
+static void print_row(FILE *out, const View *view, const ReportOptions *options, const RingsideRow *row,
+                      const Columns *columns,
                       const Style *style) {
         size_t room = style->columns - NUMBER_COLUMNS;
 
         fprintf(out, "%5.1f %%  %5.1f %%  %8" PRIu64 "  ", report_share(view, row->self_samples, row->self_weight),
                 report_share(view, row->total_samples, row->total_weight),
                 options->by_total ? row->total_samples : row->self_samples);
-        if (options->by == REPORT_PROCESS || options->by == REPORT_THREAD) {
-                fprintf(out, "%7" PRIi64 "  ", row->id);
-                if (inner)
-                        print_inner_id(out, row->inner_id);
-                print_name(out, row->name, room - ID_COLUMNS - (inner ? ID_COLUMNS : 0), false, style);
-        } else if (options->by == REPORT_FUNCTION && row->file[0] && room > FILE_COLUMNS + 12) {
+        if (options->by == REPORT_PROCESS || options->by == REPORT_THREAD)
+                print_task(out, row, columns, style);
+        else if (options->by == REPORT_FUNCTION && row->file[0] && room > FILE_COLUMNS + 12) {
                 print_name(out, row->name, room - FILE_COLUMNS - 2, true, style);
                 fputs("  ", out);
                 print_name(out, row->file, FILE_COLUMNS, false, style);
@@ -119,13 +159,15 @@ static void print_row(FILE *out, const View *view, const ReportOptions *options,
         fputc('\n', out);
 }
 
-static void print_table_head(FILE *out, const ReportOptions *options, bool inner, const Style *style) {
+static void print_table_head(FILE *out, const ReportOptions *options, const Columns *columns, const Style *style) {
         size_t room = style->columns - NUMBER_COLUMNS;
 
         fprintf(out, "%s   self    total   samples  ", style->bold);
         if (options->by == REPORT_PROCESS || options->by == REPORT_THREAD)
-                fprintf(out, "    %s  %s%s", options->by == REPORT_PROCESS ? "PID" : "TID", inner ? "  inside  " : "",
-                        "name");
+                fprintf(out, "    %s  %s%-*s%s", options->by == REPORT_PROCESS ? "PID" : "TID",
+                        columns->inner ? "  inside  " : "",
+                        columns->target ? (int) task_name_columns(columns, style) + 2 : 0, "name",
+                        columns->target ? "target" : "");
         else if (options->by == REPORT_FUNCTION && room > FILE_COLUMNS + 12)
                 fprintf(out, "%-*s  file", (int) (room - FILE_COLUMNS - 2), "function");
         else
@@ -143,16 +185,17 @@ static bool any_inner_id(const RingsideRow *const *rows, size_t n) {
 static int print_table(FILE *out, const View *view, const ReportOptions *options, const Style *style) {
         _cleanup_free_ const RingsideRow **rows = NULL;
         size_t n, left_out;
-        bool inner;
+        Columns columns;
         int r;
 
         r = report_select_rows(view, options, &rows, &n, &left_out);
         if (r < 0)
                 return r;
-        inner = any_inner_id(rows, n);
-        print_table_head(out, options, inner, style);
+        columns.inner = any_inner_id(rows, n);
+        columns.target = view->info->n_targets > 1 && style->columns > TARGET_COLUMNS_FROM;
+        print_table_head(out, options, &columns, style);
         for (size_t i = 0; i < n; i++)
-                print_row(out, view, options, rows[i], inner, style);
+                print_row(out, view, options, rows[i], &columns, style);
         if (left_out > 0)
                 fprintf(out, "%s%zu more left out: --threshold=0 without --limit shows them%s\n", style->dim, left_out,
                         style->reset);
@@ -163,8 +206,9 @@ int report_text(FILE *out, const View *view, const ReportOptions *options, const
         print_header(out, view, style);
         if (ringside_profile_get_samples(view->profile) == 0) {
                 text_wrap(out,
-                          view->filter.process || view->filter.thread ?
-                                  "No sample passes the filter. 'ringside report --by=thread' shows what there is." :
+                          view->filter.process || view->filter.thread || view->filter.target ?
+                                  "No sample passes the filter. 'ringside report --by=thread' shows what there is, and "
+                                  "'--by=target' what was named." :
                                   "There are no samples in it: what was recorded used hardly any CPU time meanwhile.",
                           0, style->columns);
                 return 0;

@@ -6,10 +6,11 @@
 #include "view.h"
 
 enum ReportView {
-        REPORT_FUNCTION, /* the first four as enum RingsideGroup */
+        REPORT_FUNCTION, /* the first five as enum RingsideGroup */
         REPORT_FILE,
         REPORT_PROCESS,
         REPORT_THREAD,
+        REPORT_TARGET,
         REPORT_CALLEES,
         REPORT_CALLERS,
         REPORT_VIEW_MAX

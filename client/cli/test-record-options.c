@@ -34,7 +34,7 @@ static void test_defaults(_unused_ void **state) {
         assert_int_equal(parse(&o, ""), 1);
         assert_null(o.command);
         assert_null(o.output);
-        assert_int_equal(o.n_pids + o.n_events, 0);
+        assert_int_equal(o.n_targets + o.n_events, 0);
         assert_true(o.frequency == 0 && o.duration == 0 && o.ring_size == 0 && o.max_frames == 0);
         assert_int_equal(o.helper, RINGSIDE_HELPER_AUTO);
         assert_false(o.no_ask || o.no_wait || o.no_inherit || o.quiet);
@@ -79,25 +79,45 @@ static void test_command_without_dashes(_unused_ void **state) {
         assert_string_equal(o.command[2], "--no-such");
 }
 
-static void test_pids(_unused_ void **state) {
+/* In the order they were named, and once each: this is how a recording numbers them. */
+static void test_numbers(_unused_ void **state) {
         RecordOptions o;
 
-        assert_int_equal(parse(&o, "-p 1,22 -p 333"), 1);
-        assert_int_equal(o.n_pids, 3);
-        assert_int_equal(o.pids[0], 1);
-        assert_int_equal(o.pids[1], 22);
-        assert_int_equal(o.pids[2], 333);
+        assert_int_equal(parse(&o, "-p 1,22 -t 22,5 -p 333,1 -t 22"), 1);
+        assert_int_equal(o.n_targets, 5);
+        assert_true(o.targets[0].kind == RECORD_PROCESS && o.targets[0].id == 1);
+        assert_true(o.targets[1].kind == RECORD_PROCESS && o.targets[1].id == 22);
+        assert_true(o.targets[2].kind == RECORD_THREAD && o.targets[2].id == 22);
+        assert_true(o.targets[3].kind == RECORD_THREAD && o.targets[3].id == 5);
+        assert_true(o.targets[4].kind == RECORD_PROCESS && o.targets[4].id == 333);
+        assert_false(record_options_by_cgroup(&o));
+        assert_int_equal(parse(&o, "-t 1 --no-inherit"), 1);
 }
 
-static void test_too_many_pids(_unused_ void **state) {
-        char line[1024] = "-p 1";
+static void test_cgroups(_unused_ void **state) {
         RecordOptions o;
 
-        for (unsigned i = 1; i < RECORD_PIDS_MAX; i++)
-                strcat(line, ",1");
+        assert_int_equal(parse(&o, "--unit nginx --cgroup=/a/b --unit=x.slice --cgroup /a/b --user"), 1);
+        assert_int_equal(o.n_targets, 3);
+        assert_true(o.targets[0].kind == RECORD_UNIT && o.targets[1].kind == RECORD_CGROUP);
+        assert_string_equal(o.targets[0].name, "nginx");
+        assert_string_equal(o.targets[1].name, "/a/b");
+        assert_string_equal(o.targets[2].name, "x.slice");
+        assert_true(o.user && record_options_by_cgroup(&o));
+}
+
+static void test_too_many_targets(_unused_ void **state) {
+        char line[1024] = "-p 100";
+        size_t n = strlen(line);
+        RecordOptions o;
+
+        for (unsigned i = 1; i < RECORD_TARGETS_MAX; i++)
+                n += sprintf(line + n, ",%u", 100 + i);
         assert_int_equal(parse(&o, line), 1);
-        assert_int_equal(o.n_pids, RECORD_PIDS_MAX);
-        strcat(line, ",1");
+        assert_int_equal(o.n_targets, RECORD_TARGETS_MAX);
+        strcpy(line + n, " -p 101");
+        assert_int_equal(parse(&o, line), 1);
+        strcpy(line + n, " -t 101");
         assert_int_equal(parse(&o, line), -EINVAL);
 }
 
@@ -105,7 +125,9 @@ static void test_wrong(_unused_ void **state) {
         static const char *const lines[] = {
                 "-F", "-F 0", "-F x", "-F 1e3", "-F -1", "-e @5", "-e cpu-clock@", "-e cpu-clock@0", "-e cpu-clock/x",
                 "-e averyveryveryverylongnameofanevent", "-p 0", "-p 1,", "-p ,1", "-p 1,x", "-p 99999999999",
-                "-p 1 -- prog", "-d 0", "-d x", "--helper=none", "--ring-size 1000", "--ring-size 32K", "--ring-size 2G",
+                "-p 1 -- prog", "-t 0", "-t x", "-t 1 -- prog", "--cgroup= ", "--unit= ", "--cgroup=/a -- prog",
+                "--unit=a -- prog", "--cgroup=/a -p 1", "-t 1 --unit=a", "--user", "--user -p 1", "--user --cgroup=/a",
+                "--no-inherit --unit=a", "--no-inherit --cgroup=/a", "--no-wait --unit=a", "-d 0", "-d x", "--helper=none", "--ring-size 1000", "--ring-size 32K", "--ring-size 2G",
                 "--max-frames 0", "--max-frames 256", "--label x", "--label =x", "-o -", "--no-wait", "--no-wait -p 1",
                 "--no-inherit", "--", "-q --", "--no-such", "-x", "--quiet=yes",
                 "-e a -e a -e a -e a -e a -e a -e a -e a -e a",
@@ -128,8 +150,8 @@ static void test_help(_unused_ void **state) {
 int main(void) {
         const struct CMUnitTest tests[] = {
                 cmocka_unit_test(test_defaults), cmocka_unit_test(test_all),
-                cmocka_unit_test(test_command_without_dashes), cmocka_unit_test(test_pids),
-                cmocka_unit_test(test_too_many_pids), cmocka_unit_test(test_wrong), cmocka_unit_test(test_help),
+                cmocka_unit_test(test_command_without_dashes), cmocka_unit_test(test_numbers), cmocka_unit_test(test_cgroups),
+                cmocka_unit_test(test_too_many_targets), cmocka_unit_test(test_wrong), cmocka_unit_test(test_help),
         };
 
         return cmocka_run_group_tests(tests, NULL, NULL);

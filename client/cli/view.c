@@ -23,6 +23,11 @@ int view_options_set(ViewOptions *o, const char *command, int c, const char *val
                         return cli_error_value(command, "--thread", value, "a TID or a pattern for the name");
                 o->thread = value;
                 return 1;
+        case OPT_TARGET:
+                if (!*value)
+                        return cli_error_value(command, "--target", value, "the name of a target, or a pattern");
+                o->target = value;
+                return 1;
         case OPT_EVENT:
                 if (parse_number(value, 0, INT_MAX, &n) < 0)
                         return cli_error_value(command, "--event", value, "the number of an event, from 0");
@@ -81,6 +86,7 @@ static int open_profile(View *view, const ViewOptions *options) {
                 .size = sizeof(view->filter),
                 .process = options->process,
                 .thread = options->thread,
+                .target = options->target,
                 .event = options->event,
         };
         r = ringside_profile_new(&view->profile, view->recording, &view->filter, &error);

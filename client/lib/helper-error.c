@@ -41,7 +41,7 @@ static const struct {
                                     "Somebody else's, a setuid program's, one that made itself undumpable, or "
                                     "one with capabilities cannot be profiled."},
         [RS_ERROR_TARGET_LIMIT] = {RINGSIDE_E_BUDGET, "more processes or threads than one session may watch",
-                                   "There is room for 64 processes and 1024 threads; name fewer, or none (all of yours)."},
+                                   "There is room for 63 targets and 1024 threads; name fewer, or none (all of yours)."},
         [RS_ERROR_STATE] = {RINGSIDE_E_PROTOCOL, "the session cannot do that now", NULL},
         [RS_ERROR_EVENTS] = {RINGSIDE_E_KERNEL, "the kernel refuses to count", "'ringside doctor' has more."},
         [RS_ERROR_HELPER_GONE] = {RINGSIDE_E_ENDED, "the helper has ended", "What was recorded is kept."},

@@ -176,6 +176,7 @@ static int rows_by_function(RingsideProfile *profile, RingsideRow **ret, size_t 
 
                 (*ret)[i].name = f->name;
                 (*ret)[i].file = f->file;
+                (*ret)[i].target = "";
                 (*ret)[i].id = -1;
                 (*ret)[i].kernel = f->kernel;
         }
@@ -193,6 +194,7 @@ static int rows_by_file(RingsideProfile *profile, RingsideRow **ret, size_t *ret
         for (size_t i = 1; i < s->n_files; i++) {
                 (*ret)[i].name = s->files[i].path;
                 (*ret)[i].file = "";
+                (*ret)[i].target = "";
                 (*ret)[i].id = -1;
                 (*ret)[i].kernel = strcmp(s->files[i].path, "[kernel]") == 0;
         }
@@ -200,31 +202,49 @@ static int rows_by_file(RingsideProfile *profile, RingsideRow **ret, size_t *ret
         return 0;
 }
 
-static int rows_by_process_or_thread(RingsideProfile *profile, bool by_thread, RingsideRow **ret, size_t *ret_n) {
-        const Snapshot *s = &profile->snapshot;
-        size_t n = by_thread ? s->n_threads : s->n_processes;
-        RingsideRow *rows = calloc(n, sizeof(RingsideRow));
-
-        if (!rows)
-                return -ENOMEM;
-        for (size_t i = 0; i < s->n_sums; i++) {
-                const SnapshotThread *thread = &s->threads[s->sums[i].thread];
-                RingsideRow *row = &rows[by_thread ? s->sums[i].thread : thread->process];
-
-                row->name = by_thread ? thread->comm : s->processes[thread->process].comm;
-                row->file = "";
-                row->id = by_thread ? thread->tid : s->processes[thread->process].pid;
-                row->inner_id = by_thread ? 0 : s->processes[thread->process].inner_pid;
-                row_add_self(row, &s->sums[i]);
-                row_add_total(row, &s->sums[i]);
-        }
-        *ret = rows;
-        *ret_n = n;
-        return 0;
+/* Several: with one, its name is in the head of the recording and not wherever there is room. */
+static bool has_targets(const Snapshot *s) {
+        return s->n_targets > 2;
 }
 
 static const char *target_name(const Snapshot *s, uint32_t target) {
         return target > 0 ? s->targets[target].name : NO_TARGET;
+}
+
+/* A row for each process or thread, and target: what moves from one to another is in both. */
+static int rows_by_process_or_thread(RingsideProfile *profile, bool by_thread, RingsideRow **ret, size_t *ret_n) {
+        const Snapshot *s = &profile->snapshot;
+        _cleanup_free_ RingsideRow *rows = calloc(MAX(s->n_sums, (size_t) 1), sizeof(RingsideRow));
+        _cleanup_(table_done) Table known = {};
+        size_t n = 0;
+
+        if (!rows)
+                return -ENOMEM;
+        for (size_t i = 0; i < s->n_sums; i++) {
+                const SnapshotSum *sum = &s->sums[i];
+                const SnapshotThread *thread = &s->threads[sum->thread];
+                const SnapshotProcess *process = &s->processes[thread->process];
+                TableKey key = { by_thread ? sum->thread : thread->process, has_targets(s) ? sum->target : 0, 0 };
+                uint64_t row = table_get(&known, key);
+
+                if (row == 0) {
+                        rows[n++] = (RingsideRow){
+                                .name = by_thread ? thread->comm : process->comm,
+                                .file = "",
+                                .target = has_targets(s) ? target_name(s, sum->target) : "",
+                                .id = by_thread ? thread->tid : process->pid,
+                                .inner_id = by_thread ? 0 : process->inner_pid,
+                        };
+                        row = n;
+                        if (table_put(&known, key, row) < 0)
+                                return -ENOMEM;
+                }
+                row_add_self(&rows[row - 1], sum);
+                row_add_total(&rows[row - 1], sum);
+        }
+        *ret = TAKE_PTR(rows);
+        *ret_n = n;
+        return 0;
 }
 
 static int rows_by_target(RingsideProfile *profile, RingsideRow **ret, size_t *ret_n) {
@@ -234,7 +254,7 @@ static int rows_by_target(RingsideProfile *profile, RingsideRow **ret, size_t *r
         if (!rows)
                 return -ENOMEM;
         for (size_t i = 0; i < s->n_targets; i++)
-                rows[i] = (RingsideRow){ .name = target_name(s, i), .file = "", .id = -1 };
+                rows[i] = (RingsideRow){ .name = target_name(s, i), .file = "", .target = "", .id = -1 };
         for (size_t i = 0; i < s->n_sums; i++) {
                 row_add_self(&rows[s->sums[i].target], &s->sums[i]);
                 row_add_total(&rows[s->sums[i].target], &s->sums[i]);
@@ -255,6 +275,8 @@ static int compare_rows(const void *a, const void *b) {
         c = strcmp(x->name, y->name);
         if (c == 0)
                 c = strcmp(x->file, y->file);
+        if (c == 0)
+                c = strcmp(x->target, y->target);
         return c != 0 ? c : x->id < y->id ? -1 : x->id > y->id;
 }
 
@@ -335,7 +357,7 @@ static int node_of_process(RingsideProfile *profile, Table *commands, const Snap
         uint64_t key;
         int r = 0;
 
-        if (s->n_targets > 2)
+        if (has_targets(s))
                 r = call_tree_child(&profile->callees, 0, sum->target, target_name(s, sum->target), "", false, &parent);
         if (r >= 0)
                 r = command_key(commands, comm, &key);

@@ -257,6 +257,13 @@ RINGSIDE_PUBLIC int ringside_session_get_event(RingsideSession *session, unsigne
 /* RINGSIDE_HELPER_BUS or RINGSIDE_HELPER_DIRECT: how it was opened. */
 RINGSIDE_PUBLIC enum RingsideHelper ringside_session_get_helper(RingsideSession *session);
 
+/*
+ * Where a systemd unit's processes are: unit is its name, a service where it has no suffix; user: of the caller's own
+ * manager, on the user bus. ret_name is the whole name, ret_cgroup the path of the cgroup in its hierarchy; both are
+ * freed with free(). RINGSIDE_E_TARGET: not loaded, not running, or there is no systemd.
+ */
+RINGSIDE_PUBLIC int ringside_find_unit(const char *unit, bool user, char **ret_name, char **ret_cgroup, RingsideError *error);
+
 /* ---- what can be sampled ---- */
 
 typedef struct RingsideEventInfo {
@@ -397,6 +404,7 @@ enum RingsideGroup {
 typedef struct RingsideRow {
         const char *name;  /* function, path, command, or kind and label of a target */
         const char *file;  /* functions: the base name of their file; else "" */
+        const char *target; /* processes and threads, where there are several targets: kind and label; else "" */
         int64_t id;        /* processes: pid; threads: tid; else -1 */
         int64_t inner_id;  /* processes: in their own pid namespace; 0: the same, or not known */
         bool kernel;

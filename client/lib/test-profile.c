@@ -284,14 +284,24 @@ static void test_targets(void **state) {
         Fixture *f = *state;
         const RingsideRecordingInfo *info;
         const RingsideNode *root;
+        const RingsideRow *rows;
+        size_t n;
 
         fill_targets(f);
         read_again(f, NULL);
         expect_row(f, RINGSIDE_BY_TARGET, "cgroup /a [x]", 5, 5);
         expect_row(f, RINGSIDE_BY_TARGET, "unit b.service", 6, 6);
         expect_row(f, RINGSIDE_BY_TARGET, "[no target]", 1, 1);
-        expect_row(f, RINGSIDE_BY_PROCESS, "prog", 7, 7);
         expect_row(f, RINGSIDE_BY_FUNCTION, "main", 12, 12);
+        assert_string_equal(find_row(f, RINGSIDE_BY_FUNCTION, "main")->target, "");
+        for (unsigned group = RINGSIDE_BY_PROCESS; group <= RINGSIDE_BY_THREAD; group++) {
+                assert_return_code(ringside_profile_get_rows(f->profile, group, &rows, &n), 0);
+                assert_int_equal(n, 4);
+                assert_string_equal(rows[0].target, "cgroup /a [x]");
+                assert_string_equal(rows[1].target, "unit b.service");
+                assert_true(rows[0].id == 10 && rows[0].self_samples == 5 && rows[1].id == 20 && rows[2].id == 10 &&
+                            rows[2].self_samples == 2);
+        }
         assert_return_code(ringside_profile_get_callees(f->profile, &root), 0);
         expect_tree(root, "all(0/12)[unit b.service(0/6)[other(0/4)[main(4/4)],prog(0/2)[main(2/2)]],"
                           "cgroup /a [x](0/5)[prog(0/5)[main(5/5)]],[no target](0/1)[other(0/1)[main(1/1)]]]");

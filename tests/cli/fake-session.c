@@ -184,9 +184,18 @@ static uint32_t pid_of(int pidfd) {
         return pid;
 }
 
-int ringside_session_add_target(RingsideSession *s, int pidfd, _unused_ pid_t tid, unsigned flags) {
+int ringside_session_add_cgroup(_unused_ RingsideSession *s, uint64_t id, bool v1) {
+        note("cgroup %" PRIu64 " v%d\n", id, v1 ? 1 : 2);
+        return 0;
+}
+
+int ringside_session_add_target(RingsideSession *s, int pidfd, pid_t tid, unsigned flags) {
         if (is("FAKE_TARGET", "gone"))
                 return fail(s, RINGSIDE_E_TARGET, "The process is gone", "");
+        if (is("FAKE_TARGET", "hidden"))
+                return fail(s, RINGSIDE_E_TARGET, "that process is not yours to see", "its hint");
+        if (tid != 0)
+                note("thread %d\n", (int) tid);
         note("target %u flags %u\n", pid_of(pidfd), flags);
         s->pids[s->n_targets] = pid_of(pidfd);
         s->targets[s->n_targets++] = dup(pidfd);

@@ -28,6 +28,16 @@ import unittest
 RINGSIDE, MAKE_RECORDING, FAKE_SESSION, EXAMPLE = (os.path.abspath(p) for p in sys.argv[1:5])
 
 
+# Says the number of a second thread, which lives until the first line.
+THREAD = """
+import threading, time
+t = threading.Thread(target=input)
+t.start()
+print(t.native_id, flush=True)
+time.sleep(60)
+"""
+
+
 def width(line):
     """Columns of a line on a terminal."""
     return sum(0 if unicodedata.combining(c) else 2 if unicodedata.east_asian_width(c) in "WF" else 1 for c in line)
@@ -469,6 +479,47 @@ class Recording(FakeTest):
         a.wait()
         b.wait()
         self.assertIn(f"{a.pid}", self.fails(1, "record", "-p", str(a.pid)))
+
+    def test_thread(self):
+        # Its process lives on.
+        p = subprocess.Popen([sys.executable, "-c", THREAD], stdout=subprocess.PIPE, stdin=subprocess.PIPE)
+        tid = p.stdout.readline().decode().strip()
+        log = self.path("log")
+        recorder = subprocess.Popen([RINGSIDE, "record", "-q", "-t", tid], cwd=self.dir, stdin=subprocess.DEVNULL,
+                                    env=self.env | {"FAKE_LOG": log})
+
+        while not os.path.exists(log) or f"target {p.pid} flags 2\n" not in self.log():
+            self.assertIsNone(recorder.poll())
+            time.sleep(0.02)
+        self.assertIn(f"thread {tid}\n", self.log())
+        p.stdin.write(b"x\n")
+        p.stdin.flush()
+        self.assertEqual(recorder.wait(20), 0)
+        self.assertIsNone(p.poll())
+        p.kill()
+        p.wait()
+        p.stdin.close()
+        p.stdout.close()
+        self.assertEqual(self.info()["targets"], [f"thread {tid}"])
+        self.assertIn("there is none", self.fails(1, "record", "-t", tid))
+
+    def test_labels_and_targets(self):
+        a, b = (subprocess.Popen(["sleep", "0.4"]) for _ in range(2))
+        self.record("-q", "-p", f"{a.pid},{b.pid}", "--label", "job=7", "--label", "host=\033[31mweb=1")
+        a.wait()
+        b.wait()
+        info = self.info()
+        self.assertEqual(info["targets"], [f"process {a.pid}", f"process {b.pid}"])
+        self.assertEqual(sorted(info["labels"]), ["host=\\x1b[31mweb=1", "job=7"])
+        text = self.ok("report", "--by=target")
+        self.assertIn(f"process {a.pid}", text)
+        self.assertIn("job=7", text)
+        self.assert_harmless(text)
+
+    def test_no_such_cgroup(self):
+        for path in ("/no/such/cgroup", "no-such", "/sys/fs/cgroup/no/such"):
+            self.assertRegex(self.fails(1, "record", "--cgroup", path), "no such cgroup|no hierarchy of cgroups")
+        self.assertRegex(self.fails(1, "record", "--cgroup=../../../etc"), "is not a cgroup|no such|no hierarchy")
 
     def test_session_that_ends(self):
         p = self.record("--", "sh", "-c", "sleep 1; touch done", status=125, env={"FAKE_END_MS": "100"})
