@@ -1,0 +1,84 @@
+#!/usr/bin/python3
+# SPDX-License-Identifier: LGPL-2.1-or-later
+"""
+Runs in the machine: Ringside as it is installed, with systemd, polkit and logind, and with users in login sessions. A
+table tells what was done in which session, and what came of it.
+"""
+
+import re
+import sys
+
+import running
+import seeing
+from machine import QEMU, Session, Table, check, sh, unit_property
+
+UNIT = "ringside-helper.service"
+SECURITY_SCORE = 1.3
+
+# polkit's defaults (docs/polkit.md). What ask.py is to be told, in a session that is active, and in any other.
+OWN, QUIET, KERNEL_FRAMES, SYSTEM = ("own", "no"), ("own", "quiet"), ("own", "ask"), ("system", "no")
+ACTIVE = [
+    (OWN, "granted", "granted"),
+    (QUIET, "granted", "granted"),
+    (KERNEL_FRAMES, "granted", "granted kernel after alice"),
+    (SYSTEM, "refused Denied", "granted system after carol"),
+]
+OTHERS = [
+    (OWN, "refused Denied", "granted after alice"),
+    (KERNEL_FRAMES, "refused Denied", "granted kernel after alice carol"),
+    (SYSTEM, "refused Denied", "granted system after carol"),
+]
+
+
+def activation():
+    sh("systemctl", "stop", UNIT)
+    check(unit_property(UNIT, "ActiveState") == "inactive", "the unit does not stop")
+    sh("busctl", "call", "org.ringside.Helper1", "/org/ringside/Helper1", "org.ringside.Helper1", "ListEvents")
+    check(unit_property(UNIT, "ActiveState") == "active", "the unit is not active")
+    return "started by the bus as " + sh("ps", "-o", "user=", "-p", unit_property(UNIT, "MainPID")).strip()
+
+
+def security():
+    score = re.search(r"exposure level for \S+: ([\d.]+)", sh("systemd-analyze", "--no-pager", "security", UNIT))[1]
+    check(float(score) <= SECURITY_SCORE, f"{score}, not {SECURITY_SCORE}")
+    return score
+
+
+def policy(table, name, session, rows):
+    for (scope, kernel), alone, asked in rows:
+        what = f"scope {scope}, kernel {kernel}"
+        for agent, expected in ((), alone), (("--agent",), asked):
+            _, text = session.run("/test/ask.py", *agent, scope, kernel)
+            table.row(name, what + (", password typed" if agent else ""), text.strip(), expected)
+
+
+def main():
+    table = Table()
+    table.run("-", "activation", activation)
+    table.run("-", "systemd-analyze security", security)
+    alice, bob = Session("alice", 1), Session("bob", 2)
+    alice.bring_to_front()
+    policy(table, "active", alice, ACTIVE)
+    bob.bring_to_front()
+    check(not alice.is_active(), "alice is still in front")
+    policy(table, "inactive", alice, OTHERS)
+    # Not before: who has one active session is active in all that are on a seat.
+    seatless = Session("alice")
+    policy(table, "seatless", seatless, OTHERS)
+    seatless.end()
+
+    table.row("active", "another user comes to the front, scope own", running.switched(alice, bob, "own", "no"),
+              "granted; goes on")
+    table.run("active", "polkit restarted under a session", lambda: running.polkit_restarted(alice))
+    table.run("active", "the pid of a recorded program", lambda: seeing.pid_is_right(alice.shell))
+    seeing.allow("alice", "bob")
+    bob = Session("bob")
+    table.run("any", "two users record all they see", lambda: seeing.two_at_once(alice, bob))
+    table.run("any", "the client in another pid namespace", lambda: seeing.in_pid_namespace("alice"))
+    if not QEMU:
+        table.run("-", "nobody needs the helper", running.idle_exit)
+    table.run("active", "the bus killed under a session", lambda: running.bus_lost(alice))
+    sys.exit(1 if table.failed else 0)
+
+
+main()

@@ -1,0 +1,94 @@
+# SPDX-License-Identifier: LGPL-2.1-or-later
+"""
+What happens under a running session: polkit restarted, the seat given to another user, the bus lost; and the helper
+that nobody needs any longer.
+"""
+
+import os
+import time
+
+from machine import check, collapsed, sh, unit_property, until
+
+UNIT = "ringside-helper.service"
+MEETING = "/run/ringside-meeting"  # where the recorded program and the driver wait for each other
+IDLE = 60
+
+
+class Recorded:
+    """
+    A program that is being recorded in a session: `before` has run, and `after` will when resume() is called. Both
+    are workload-busy under another name, so that a recording tells from which time it has samples.
+    """
+
+    def __init__(self, session, options="-F 99", before="/test/before 0.5", after="/test/after 0.5"):
+        self.session = session
+        sh("rm", "-rf", MEETING)
+        sh("install", "-d", "-m", "1777", MEETING)
+        for name in "before", "after":
+            sh("cp", "/test/workload-busy", f"/test/{name}")
+        self.command = session.start(
+            "sh", "-c", f"rm -f r.ringside; ringside record {options} -o r.ringside -- sh -c '{before}; touch {MEETING}/middle; "
+            f"until test -e {MEETING}/go; do sleep 0.1; done; {after}'")
+        try:
+            until("the recorded program is half-way", lambda: os.path.exists(f"{MEETING}/middle"))
+        except Exception:
+            print(self.command.wait(5)[1])
+            raise
+
+    def resume(self):
+        """(exit status, output, stacks) of the recording"""
+        open(f"{MEETING}/go", "w").close()
+        status, text = self.command.wait()
+        return status, text, collapsed(self.session, "r.ringside")
+
+
+def has(stacks, name):
+    return any(name in stack for stack in stacks)
+
+
+def polkit_restarted(session):
+    recorded = Recorded(session)
+    sh("systemctl", "restart", "polkit")
+    status, text, stacks = recorded.resume()
+    check(status == 0, f"{status}: {text}")
+    check(has(stacks, "before;") and has(stacks, "after;"), f"samples: {list(stacks)[:5]}")
+    return "goes on"
+
+
+def switched(session, other, *ask, ends=False):
+    """What becomes of a session when its user's seat has another user in front."""
+    session.bring_to_front()
+    command = session.start("/test/ask.py", "--stay", *ask)
+    granted = command.line()
+    other.bring_to_front()
+    # What has not ended by then is taken to go on.
+    command.readable(20 if ends else 2)
+    command.terminate()
+    session.bring_to_front()
+    ended = command.wait()[1].strip()
+    return "; ".join([granted, ended or "goes on"])
+
+
+def bus_lost(session):
+    recorded = Recorded(session)
+    sh("systemctl", "kill", "--signal=KILL", "dbus.service")
+    until("the helper has ended", lambda: unit_property(UNIT, "ActiveState") in ("inactive", "failed"))
+    status, text, stacks = recorded.resume()
+    check("the helper has ended" in text, f"the reason is not told: {status}: {text}")
+    check(has(stacks, "before;"), f"the recording is not kept: {stacks}")
+    check(not has(stacks, "after;"), "the session went on")
+    return f"the helper has ended, recording kept, exit status {status}"
+
+
+def idle_exit():
+    sh("systemctl", "stop", UNIT)
+    sh("busctl", "get-property", "org.ringside.Helper1", "/org/ringside/Helper1", "org.ringside.Helper1", "Version")
+    began = time.monotonic()
+    check(unit_property(UNIT, "ActiveState") == "active", "not started")
+    until("it has ended", lambda: unit_property(UNIT, "ActiveState") != "active", timeout=2 * IDLE)
+    took = time.monotonic() - began
+    check(took > IDLE - 5, f"after {took:.0f} s")
+    check(unit_property(UNIT, "ActiveState") == "inactive", "failed")
+    sh("busctl", "get-property", "org.ringside.Helper1", "/org/ringside/Helper1", "org.ringside.Helper1", "Version")
+    check(unit_property(UNIT, "ActiveState") == "active", "not started again")
+    return "ended by itself after a minute, started again"

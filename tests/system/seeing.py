@@ -1,0 +1,58 @@
+# SPDX-License-Identifier: LGPL-2.1-or-later
+"""What a recording has: whose processes, by which numbers, and the kernel's names."""
+
+import re
+
+from machine import check, collapsed, sh
+
+RULE = """polkit.addRule(function (action, subject) {
+        if (action.id == "org.ringside.helper1.profile-own" && subject.isInGroup("developers"))
+                return polkit.Result.YES;
+});
+"""
+
+
+def allow(*users):
+    """As docs/polkit.md has it for machines without a screen."""
+    sh("groupadd", "-f", "developers")
+    for user in users:
+        sh("usermod", "-aG", "developers", user)
+    with open("/etc/polkit-1/rules.d/50-ringside.rules", "w") as f:
+        f.write(RULE)
+    sh("systemctl", "restart", "polkit")
+
+
+def two_at_once(a, b):
+    """Both record all they may see, while both have something to be seen."""
+    commands = []
+    for session in a, b:
+        sh("cp", "/test/workload-busy", f"/test/{session.user}-busy")
+    for session in a, b:
+        commands.append(session.start("sh", "-c", f"rm -f r.ringside; /test/{session.user}-busy 100 & "
+                                      "ringside record -q -F 99 -d 2 -o r.ringside; kill $!"))
+    for command in commands:
+        status, text = command.wait()
+        check(status == 0, f"{status}: {text}")
+    for session, other in (a, b), (b, a):
+        stacks = collapsed(session, "r.ringside")
+        own = sum(n for stack, n in stacks.items() if stack.startswith(f"{session.user}-busy"))
+        check(own > 0, f"{session.user} does not see what is theirs: {stacks}")
+        check(not any(other.user in stack for stack in stacks), f"{session.user} sees {other.user}: {stacks}")
+    return "each sees only their own"
+
+
+def pid_is_right(run):
+    """run(script): its output. A recorded program has the number that it has for its user."""
+    text = run("cd; rm -f r.ringside; ringside record -q -F 99 -o r.ringside -- "
+               "sh -c 'echo number $$; exec /test/workload-busy 0.5'; ringside report --by=process r.ringside")
+    number = re.search(r"^number (\d+)$", text, re.M)
+    recorded = re.search(r"^ *[0-9.]+ % .* (\d+)  workload-busy$", text, re.M)
+    check(number and recorded, text)
+    check(number[1] == recorded[1], f"{recorded[1]} instead of {number[1]}")
+    return "the number it has for its user"
+
+
+def in_pid_namespace(user):
+    """Without a session, so there must be a rule."""
+    return pid_is_right(lambda script: sh("unshare", "--pid", "--fork", "--mount-proc", "--kill-child", "--",
+                                          "runuser", "-u", user, "--", "sh", "-c", script))
