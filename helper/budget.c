@@ -100,25 +100,31 @@ int budget_charge(Budget *budget, uint32_t id, const struct rs_grant *grant, cha
         return 0;
 }
 
-uint64_t budget_open(Budget *budget, uint32_t uid, unsigned n, uint64_t now) {
-        const uint64_t each = 60 * 1000000ULL / BUDGET_OPENS_MINUTE, most = BUDGET_OPENS_USER * each;
+#define OPEN_USEC (60 * 1000000ULL / BUDGET_OPENS_MINUTE)
+
+/* Where there is no room, whoever has opened least is forgotten. */
+static Opener *budget_find_opener(Budget *budget, uint32_t uid, uint64_t now) {
         Opener *o = &budget->openers[0];
 
         for (size_t i = 0; i < ELEMENTSOF(budget->openers); i++) {
                 Opener *other = &budget->openers[i];
 
-                if (other->uid == uid && other->due > now) {
-                        o = other;
-                        break;
-                }
+                if (other->uid == uid && other->due > now)
+                        return other;
                 if (other->due < o->due)
                         o = other;
         }
-        if (o->uid != uid || o->due < now)
-                *o = (Opener){.uid = uid, .due = now};
-        if (o->due + each > now + most)
-                return o->due + each - now - most;
-        o->due += n * each;
+        *o = (Opener){.uid = uid, .due = now};
+        return o;
+}
+
+uint64_t budget_open(Budget *budget, uint32_t uid, uint64_t now) {
+        const uint64_t latest = now + BUDGET_OPENS_USER * OPEN_USEC;
+        Opener *o = budget_find_opener(budget, uid, now);
+
+        if (o->due + OPEN_USEC > latest)
+                return o->due + OPEN_USEC - latest;
+        o->due += OPEN_USEC;
         return 0;
 }
 
@@ -129,11 +135,13 @@ static Charge *budget_find(Budget *budget, uint32_t id) {
         return NULL;
 }
 
-void budget_end(Budget *budget, uint32_t id) {
+void budget_end(Budget *budget, uint32_t id, unsigned waits, uint64_t now) {
         Charge *c = budget_find(budget, id);
 
-        if (c)
-                c->ended = true;
+        if (!c)
+                return;
+        c->ended = true;
+        budget_find_opener(budget, c->uid, now)->due += waits * OPEN_USEC;
 }
 
 void budget_release(Budget *budget, uint32_t id) {
@@ -151,14 +159,37 @@ unsigned budget_count(const Budget *budget) {
         return n;
 }
 
-uint32_t budget_next_ended(const Budget *budget, uint32_t after) {
-        uint32_t next = 0;
+bool budget_has_ended(const Budget *budget) {
+        for (size_t i = 0; i < ELEMENTSOF(budget->charges); i++)
+                if (budget->charges[i].ended)
+                        return true;
+        return false;
+}
 
+/* Only in direct mode, and nobody's budget, are numbers with the highest bit (keeper.c). */
+static void budget_inherit(Budget *budget, const struct rs_map_info *map) {
+        Charge *c = budget_find(budget, map->id);
+
+        for (size_t i = 0; !c && i < ELEMENTSOF(budget->charges); i++)
+                if (budget->charges[i].id == 0) {
+                        c = &budget->charges[i];
+                        *c = (Charge){.id = map->id, .uid = map->uid, .ended = true, .inherited = true};
+                }
+        if (c && c->inherited)
+                c->memory += map->size;
+}
+
+void budget_take_maps(Budget *budget, const struct rs_map_info *maps, size_t n, bool inherit) {
         for (size_t i = 0; i < ELEMENTSOF(budget->charges); i++) {
-                const Charge *c = &budget->charges[i];
+                Charge *c = &budget->charges[i];
+                bool alive = !c->ended;
 
-                if (c->ended && c->id > after && (next == 0 || c->id < next))
-                        next = c->id;
+                for (size_t m = 0; m < n && !alive; m++)
+                        alive = maps[m].id == c->id;
+                if (!alive)
+                        *c = (Charge){};
         }
-        return next;
+        for (size_t m = 0; inherit && m < n; m++)
+                if (!maps[m].in_use && maps[m].id != 0 && maps[m].id <= INT32_MAX)
+                        budget_inherit(budget, &maps[m]);
 }

@@ -11,6 +11,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "map-list.h"
 #include "protocol.h"
 
 #define BUDGET_SESSIONS_MAX 64U      /* on the machine */
@@ -33,6 +34,7 @@ typedef struct Charge {
         uint32_t id;  /* of the session, 0: free */
         uint32_t uid;
         bool ended;   /* only its memory is still charged */
+        bool inherited; /* from the helper before this one */
         bool wide;    /* CPU-wide events */
         uint64_t rate;
         uint64_t memory;
@@ -41,7 +43,7 @@ typedef struct Charge {
 /* Who has opened sessions lately. */
 typedef struct Opener {
         uint32_t uid;
-        uint64_t due; /* usec: when all of them will have come back, in the past: nothing to remember */
+        uint64_t due; /* usec: when all of these will have come back; in the past: nothing to remember */
 } Opener;
 
 typedef struct Budget {
@@ -49,7 +51,7 @@ typedef struct Budget {
         uint64_t memory_max; /* bytes, for the machine */
         uint64_t rate_max;   /* Hz for one session: a quarter of kernel.perf_event_max_sample_rate */
         Charge charges[BUDGET_SESSIONS_MAX * 2];
-        Opener openers[BUDGET_SESSIONS_MAX]; /* where there are more, those who have opened least are forgotten */
+        Opener openers[BUDGET_SESSIONS_MAX];
 } Budget;
 
 /* Reads what the machine has. */
@@ -60,14 +62,22 @@ void budget_init(Budget *budget);
  */
 int budget_charge(Budget *budget, uint32_t id, const struct rs_grant *grant, char *ret_text, size_t size);
 /*
- * Takes n sessions of those that the user may still open now (usec, of a clock that only moves on). Returns 0; or how
- * many usec from now there will be one, and nothing is taken.
+ * One session more of those that the user may open (now in usec, of a clock that only moves on). Returns 0; or how
+ * many usec from now there will be one, and takes nothing.
  */
-uint64_t budget_open(Budget *budget, uint32_t uid, unsigned n, uint64_t now);
-/* The session is over; its memory is charged until budget_release(). */
-void budget_end(Budget *budget, uint32_t id);
+uint64_t budget_open(Budget *budget, uint32_t uid, uint64_t now);
+/*
+ * The session is over; its memory is charged until its maps are gone. Each time everybody had to wait for it counts as
+ * one session that its user has opened.
+ */
+void budget_end(Budget *budget, uint32_t id, unsigned waits, uint64_t now);
 void budget_release(Budget *budget, uint32_t id);
 /* Sessions that have not ended. */
 unsigned budget_count(const Budget *budget);
-/* The id of the next charge after `after` whose session has ended; 0: none. */
-uint32_t budget_next_ended(const Budget *budget, uint32_t after);
+/* True where some session has ended and is still charged. */
+bool budget_has_ended(const Budget *budget);
+/*
+ * All maps there are now. Ended sessions without any are charged no more. inherit: maps that no session uses, and that
+ * are not charged, are what another helper has left; they are charged to their users as ended sessions' are.
+ */
+void budget_take_maps(Budget *budget, const struct rs_map_info *maps, size_t n, bool inherit);

@@ -107,7 +107,7 @@ static bool front_is_idle(const Front *front) {
                 if (front->requests[i])
                         return false;
         /* Memory of ended sessions is remembered by nobody but us. */
-        return budget_count(&front->budget) == 0 && budget_next_ended(&front->budget, 0) == 0;
+        return budget_count(&front->budget) == 0 && !budget_has_ended(&front->budget);
 }
 
 void front_touch(Front *front) {
@@ -141,14 +141,6 @@ static int on_idle(sd_event_source *source, _unused_ uint64_t usec, void *userda
 
 /* ---- keeper ---- */
 
-/* One question at a time, from the lowest id on; the answer asks the next. */
-static void front_ask_maps(Front *front, uint32_t after) {
-        struct keeper_request request = {.op = KEEPER_MAPS, .id = budget_next_ended(&front->budget, after)};
-
-        front->maps_asked = request.id != 0 && packet_send(front->keeper_fd, &request, sizeof(request), NULL, 0,
-                                                           MSG_DONTWAIT) >= 0;
-}
-
 static int front_watch_maps(Front *front, uint64_t usec) {
         int r;
 
@@ -158,18 +150,20 @@ static int front_watch_maps(Front *front, uint64_t usec) {
 }
 
 static int on_maps_timer(_unused_ sd_event_source *source, _unused_ uint64_t usec, void *userdata) {
+        const struct keeper_request request = {.op = KEEPER_MAPS};
         Front *front = userdata;
 
         /* The next end of a session sets it again. */
-        if (budget_next_ended(&front->budget, 0) == 0)
+        if (!budget_has_ended(&front->budget))
                 return 0;
         if (!front->maps_asked)
-                front_ask_maps(front, 0);
+                front->maps_asked = packet_send(front->keeper_fd, &request, sizeof(request), NULL, 0, MSG_DONTWAIT) >= 0;
         return front_watch_maps(front, MIN(front->maps_usec * 2, MAPS_USEC_MAX));
 }
 
 static void front_take_report(Front *front, const struct keeper_report *report) {
         Request *request;
+        uint64_t now;
 
         switch (report->op) {
         case KEEPER_SPAWN:
@@ -180,14 +174,17 @@ static void front_take_report(Front *front, const struct keeper_report *report) 
                         request_spawned(request, report->error);
                 break;
         case KEEPER_ENDED:
-                budget_end(&front->budget, report->id);
+                if (sd_event_now(front->event, CLOCK_MONOTONIC, &now) >= 0)
+                        budget_end(&front->budget, report->id, report->n, now);
                 log_line(LOG_INFO, "ended: session %u", report->id);
                 (void) front_watch_maps(front, MAPS_USEC_MIN);
                 break;
         case KEEPER_MAPS:
-                if (report->error == 0)
-                        budget_release(&front->budget, report->id);
-                front_ask_maps(front, report->id);
+                front->maps_asked = false;
+                if (report->error < 0)
+                        break;
+                budget_take_maps(&front->budget, report->maps, MIN(report->n, KEEPER_MAPS_MAX), !front->maps_known);
+                front->maps_known = true;
                 break;
         default:
                 break;

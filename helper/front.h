@@ -47,6 +47,7 @@ typedef struct Front {
         sd_event_source *maps_timer;
         uint64_t maps_usec; /* what it was set to */
         bool maps_asked;
+        bool maps_known; /* those of the helper before this one are charged */
         bool leaving; /* the name is being given back */
 } Front;
 

@@ -28,7 +28,7 @@ typedef struct Child {
         pid_t pid; /* 0: free */
         uint32_t id;
         int fd;    /* -1: the session has closed it */
-        unsigned n_events;
+        unsigned n_events, n_waits;
         struct rs_grant grant;
 } Child;
 
@@ -88,10 +88,15 @@ static int keeper_spawn(Keeper *keeper, uint32_t id, const struct rs_grant *gran
         return r;
 }
 
-static int keeper_find_maps(Keeper *keeper, uint32_t id) {
+static void keeper_list_maps(Keeper *keeper, struct keeper_report *report) {
+        int r;
+
         if (keeper->map_list_fd < 0)
                 keeper->map_list_fd = map_list_open();
-        return keeper->map_list_fd < 0 ? keeper->map_list_fd : map_list_has(keeper->map_list_fd, id);
+        r = keeper->map_list_fd < 0 ? keeper->map_list_fd
+                                    : map_list_read(keeper->map_list_fd, report->maps, ELEMENTSOF(report->maps));
+        report->error = MIN(r, 0);
+        report->n = MAX(r, 0);
 }
 
 static void keeper_report(Keeper *keeper, const struct keeper_report *report) {
@@ -129,7 +134,7 @@ static int keeper_answer_front(Keeper *keeper) {
                         report.probe[i] = -perf_event_probe(event_type_get(i)->id);
                 break;
         case KEEPER_MAPS:
-                report.error = keeper_find_maps(keeper, request.id);
+                keeper_list_maps(keeper, &report);
                 break;
         default:
                 packet_done(&packet);
@@ -158,6 +163,7 @@ static int keeper_open_event(Child *child, const struct perf_event_request *requ
                         answer.error = -fd;
                 /* Everybody has waited for it, so that a session cannot have many of these. */
                 child->n_events += fd >= 0 ? 1 : fd == -EAGAIN ? EVENTS_A_WAIT : 0;
+                child->n_waits += fd == -EAGAIN;
         }
         return packet_send(child->fd, &answer, sizeof(answer), &fd, fd >= 0, MSG_DONTWAIT);
 }
@@ -184,7 +190,7 @@ static void keeper_reap(Keeper *keeper) {
         while ((pid = waitpid(-1, NULL, WNOHANG)) > 0)
                 for (size_t i = 0; i < ELEMENTSOF(keeper->children); i++) {
                         Child *child = &keeper->children[i];
-                        const struct keeper_report report = {.op = KEEPER_ENDED, .id = child->id};
+                        const struct keeper_report report = {.op = KEEPER_ENDED, .id = child->id, .n = child->n_waits};
 
                         if (child->pid != pid)
                                 continue;

@@ -11,13 +11,17 @@
 #include <stdint.h>
 
 #include "grant.h"
+#include "map-list.h"
 #include "perf-event.h"
 #include "protocol.h"
+
+/* Two for each session there may be, and for each that has ended; and as many again of other helpers, in containers. */
+#define KEEPER_MAPS_MAX 512
 
 enum keeper_op {
         KEEPER_SPAWN = 1, /* with the session's end of a client's socket */
         KEEPER_PROBE = 2, /* which events open here */
-        KEEPER_MAPS = 3,  /* are maps of this ended session still alive? */
+        KEEPER_MAPS = 3,  /* which maps are alive? */
         KEEPER_ENDED = 4, /* report only: the session's process is gone */
 };
 
@@ -30,9 +34,10 @@ struct keeper_request {
 struct keeper_report {
         uint32_t op;
         uint32_t id;
-        int32_t error;  /* SPAWN: errno; MAPS: 1: alive */
-        uint32_t pad;
+        int32_t error;  /* SPAWN: errno; MAPS: -errno, it cannot tell */
+        uint32_t n;     /* MAPS: of them; ENDED: how often everybody waited for this session */
         int32_t probe[RS_EVENTS_MAX]; /* PROBE: errno for each EventType, in list order */
+        struct rs_map_info maps[KEEPER_MAPS_MAX];
 };
 
 /* First packet to a session, from its keeper. */

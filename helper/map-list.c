@@ -5,8 +5,6 @@
 #include <bpf/bpf.h>
 #include <bpf/libbpf.h>
 #include <fcntl.h>
-#include <stdio.h>
-#include <string.h>
 
 #include "maps.skel.h"
 #include "util.h"
@@ -37,20 +35,16 @@ int map_list_open(void) {
         return fd < 0 ? -errno : fd;
 }
 
-int map_list_has(int list_fd, uint32_t id) {
-        char names[2][MAP_NAME_SIZE], name[MAP_NAME_SIZE];
-        _cleanup_close_ int fd = -1;
+int map_list_read(int list_fd, struct rs_map_info *ret_maps, size_t max) {
+        _cleanup_close_ int fd = bpf_iter_create(list_fd);
+        size_t size = 0;
         ssize_t n;
 
-        snprintf(names[0], sizeof(names[0]), MAP_NAME_RING, id);
-        snprintf(names[1], sizeof(names[1]), MAP_NAME_COUNTERS, id);
-        fd = bpf_iter_create(list_fd);
         if (fd < 0)
                 return -errno;
-        /* The iterator writes whole names. */
-        while ((n = read(fd, name, sizeof(name))) > 0)
-                if (n == sizeof(name) && (strncmp(name, names[0], sizeof(name)) == 0 ||
-                                          strncmp(name, names[1], sizeof(name)) == 0))
-                        return 1;
-        return n < 0 ? -errno : 0;
+        while ((n = read(fd, (char *) ret_maps + size, max * sizeof(*ret_maps) - size)) > 0)
+                size += n;
+        if (n < 0)
+                return -errno;
+        return size < max * sizeof(*ret_maps) ? (int) (size / sizeof(*ret_maps)) : -E2BIG;
 }

@@ -2,17 +2,15 @@
 #pragma once
 
 /*
- * Which maps of ended sessions are alive, because a client still has them mapped. Only the keeper asks,
- * for it has the capabilities.
+ * Which rings and counters are alive, those among them that a client of an ended session still has mapped. Only the
+ * keeper asks, for it has the capabilities.
  */
 
-#include <stdint.h>
+#include <stddef.h>
 
-#define MAP_NAME_SIZE 16
-#define MAP_NAME_RING "rsr%08x"
-#define MAP_NAME_COUNTERS "rsc%08x"
+#include "../bpf/map-list.h"
 
 /* Loads the program that lists them: once, it takes a tenth of a second. Returns an fd or -errno. */
 int map_list_open(void);
-/* list_fd: from map_list_open(). 1: some map named for this session is alive, 0: none, -errno: cannot tell. */
-int map_list_has(int list_fd, uint32_t id);
+/* list_fd: from map_list_open(). Returns how many there are, or -errno: cannot tell, -E2BIG: more than max. */
+int map_list_read(int list_fd, struct rs_map_info *ret_maps, size_t max);

@@ -251,7 +251,7 @@ static int on_uid(sd_bus_message *reply, void *userdata, _unused_ sd_bus_error *
                 return 1;
         }
         request->charged = true;
-        wait = budget_open(&request->front->budget, request->grant.uid, 1, now);
+        wait = budget_open(&request->front->budget, request->grant.uid, now);
         if (wait > 0) {
                 snprintf(text, sizeof(text), "sessions opened by one user: %u at once, then %u a minute; the next in %" PRIu64 " s",
                          BUDGET_OPENS_USER, BUDGET_OPENS_MINUTE, wait / 1000000 + 1);

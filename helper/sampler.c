@@ -60,14 +60,14 @@ static enum rs_error error_of_load(int error) {
 /* Made by hand rather than by libbpf, for the names by which the keeper finds them again. */
 static int sampler_create_maps(Sampler *sampler, uint32_t id, const struct rs_grant *grant, unsigned n_cpus) {
         LIBBPF_OPTS(bpf_map_create_opts, options, .map_flags = BPF_F_MMAPABLE);
-        char name[MAP_NAME_SIZE];
+        char name[RS_MAP_NAME_SIZE];
         int r;
 
-        snprintf(name, sizeof(name), MAP_NAME_RING, id);
+        rs_map_name(name, 'r', id, grant->uid);
         sampler->ring_fd = bpf_map_create(BPF_MAP_TYPE_RINGBUF, name, 0, 0, grant->ring_size, NULL);
         if (sampler->ring_fd < 0)
                 return -errno;
-        snprintf(name, sizeof(name), MAP_NAME_COUNTERS, id);
+        rs_map_name(name, 'c', id, grant->uid);
         sampler->counters_fd = bpf_map_create(BPF_MAP_TYPE_ARRAY, name, sizeof(uint32_t), sizeof(struct rs_counters),
                                               n_cpus, &options);
         if (sampler->counters_fd < 0)

@@ -65,7 +65,7 @@ static void test_sessions_of_machine(void **state) {
         assert_int_equal(charge(&budget, 100, 1000, true, 1, SMALL, text), -EDQUOT);
         assert_says(text, "on this machine", "0 of 64 left");
         /* What has ended makes room for sessions. */
-        budget_end(&budget, 7);
+        budget_end(&budget, 7, 0, 0);
         assert_int_equal(budget_count(&budget), BUDGET_SESSIONS_MAX - 1);
         assert_int_equal(charge(&budget, 100, 1000, true, 1, SMALL, NULL), 0);
 }
@@ -86,7 +86,7 @@ static void test_wide_rate(void **state) {
         assert_says(text, "all users without targets", "0 of 4000 left");
         /* Tasks pay for themselves. */
         assert_int_equal(charge(&budget, 21, 4, true, 1, SMALL, NULL), 0);
-        budget_end(&budget, 11);
+        budget_end(&budget, 11, 0, 0);
         assert_int_equal(charge(&budget, 20, 4, false, 1000, SMALL, NULL), 0);
 }
 
@@ -116,7 +116,7 @@ static void test_memory(void **state) {
         assert_says(text, "memory of one user", "of 100663296 left");
         assert_int_equal(charge(&budget, 2, 1000, true, 1, big / 4, NULL), 0);
         /* The end of a session leaves its ring to be paid for, until the ring is gone. */
-        budget_end(&budget, 1);
+        budget_end(&budget, 1, 0, 0);
         assert_int_equal(charge(&budget, 3, 1000, true, 1, big, NULL), -EDQUOT);
         budget_release(&budget, 1);
         assert_int_equal(charge(&budget, 3, 1000, true, 1, big, NULL), 0);
@@ -141,7 +141,7 @@ static void test_rings(void **state) {
         (void) state;
         for (; id <= BUDGET_RINGS_USER; id++) {
                 assert_int_equal(charge(&budget, id, 1000, false, 1, SMALL, NULL), 0);
-                budget_end(&budget, id);
+                budget_end(&budget, id, 0, 0);
         }
         assert_int_equal(budget_count(&budget), 0);
         assert_int_equal(charge(&budget, id, 1000, false, 1, SMALL, text), -EDQUOT);
@@ -154,7 +154,7 @@ static void test_rings(void **state) {
         budget = plenty();
         for (id = 1; id <= ELEMENTSOF(budget.charges); id++) {
                 assert_int_equal(charge(&budget, id, id / BUDGET_RINGS_USER, true, 1, SMALL, NULL), 0);
-                budget_end(&budget, id);
+                budget_end(&budget, id, 0, 0);
         }
         assert_int_equal(charge(&budget, id, 9999, true, 1, SMALL, text), -EDQUOT);
         assert_says(text, "still mapped", "");
@@ -167,52 +167,112 @@ static void test_opens(void **state) {
 
         (void) state;
         for (unsigned i = 0; i < BUDGET_OPENS_USER; i++)
-                assert_int_equal(budget_open(&budget, 1000, 1, start), 0);
-        assert_int_equal(budget_open(&budget, 1000, 1, start), each);
+                assert_int_equal(budget_open(&budget, 1000, start), 0);
+        assert_int_equal(budget_open(&budget, 1000, start), each);
         /* It says when, and asking costs nothing. */
-        assert_int_equal(budget_open(&budget, 1000, 1, start + each / 2), each / 2);
-        assert_int_equal(budget_open(&budget, 1000, 1, start + each - 1), 1);
-        assert_int_equal(budget_open(&budget, 1000, 1, start + each), 0);
-        assert_int_equal(budget_open(&budget, 1000, 1, start + each), each);
+        assert_int_equal(budget_open(&budget, 1000, start + each / 2), each / 2);
+        assert_int_equal(budget_open(&budget, 1000, start + each - 1), 1);
+        assert_int_equal(budget_open(&budget, 1000, start + each), 0);
+        assert_int_equal(budget_open(&budget, 1000, start + each), each);
         /* Others', root's among them, are their own. */
-        assert_int_equal(budget_open(&budget, 0, 1, start), 0);
-        /* More at once than there are left: the rest is owed. */
-        assert_int_equal(budget_open(&budget, 1001, 1, start), 0);
-        assert_int_equal(budget_open(&budget, 1001, BUDGET_OPENS_USER, start), 0);
-        assert_int_equal(budget_open(&budget, 1001, 1, start), 2 * each);
+        assert_int_equal(budget_open(&budget, 0, start), 0);
+        /* Waits count, even those for which nothing is left. */
+        assert_int_equal(charge(&budget, 1, 1001, true, 1, SMALL, NULL), 0);
+        budget_end(&budget, 1, BUDGET_OPENS_USER - 1, start);
+        assert_int_equal(budget_open(&budget, 1001, start), 0);
+        assert_int_equal(charge(&budget, 2, 1001, true, 1, SMALL, NULL), 0);
+        budget_end(&budget, 2, 5, start);
+        assert_int_equal(budget_open(&budget, 1001, start), 6 * each);
         /* No more than all of them come back, however long one waits. */
         for (unsigned i = 0; i < BUDGET_OPENS_USER; i++)
-                assert_int_equal(budget_open(&budget, 1000, 1, 9 * start), 0);
-        assert_int_equal(budget_open(&budget, 1000, 1, 9 * start), each);
+                assert_int_equal(budget_open(&budget, 1000, 9 * start), 0);
+        assert_int_equal(budget_open(&budget, 1000, 9 * start), each);
         /* More users than are remembered: whoever has used up most is not forgotten. */
         for (uint32_t uid = 2000; uid < 2500; uid++)
-                assert_int_equal(budget_open(&budget, uid, 1, 9 * start), 0);
-        assert_int_equal(budget_open(&budget, 1000, 1, 9 * start), each);
+                assert_int_equal(budget_open(&budget, uid, 9 * start), 0);
+        assert_int_equal(budget_open(&budget, 1000, 9 * start), each);
 }
 
-static void test_list_of_ended(void **state) {
+/* What is charged after the end, until the maps are gone. */
+static void test_maps(void **state) {
+        const struct rs_map_info maps[] = {
+                {.id = 1, .uid = 1, .size = 10, .in_use = 1},
+                {.id = 2, .uid = 2, .size = 20},
+                {.id = 7, .uid = 1000, .size = 5 << 20},
+                {.id = 7, .uid = 1000, .size = 1 << 20},
+                {.id = 8, .uid = 1000, .size = 64 << 20, .in_use = 1},
+                {.id = 0x80000001, .uid = 0, .size = 64 << 20},
+                {.id = 0, .uid = 1000, .size = 64 << 20},
+        };
         Budget budget = plenty();
 
         (void) state;
-        assert_int_equal(budget_next_ended(&budget, 0), 0);
-        for (uint32_t id = 1; id <= 6; id++)
+        for (uint32_t id = 1; id <= 3; id++)
                 assert_int_equal(charge(&budget, id, id, true, 1, SMALL, NULL), 0);
-        assert_int_equal(budget_next_ended(&budget, 0), 0);
-        budget_end(&budget, 5);
-        budget_end(&budget, 2);
-        budget_end(&budget, 77); /* nobody */
-        budget_end(&budget, 0);
-        assert_int_equal(budget_next_ended(&budget, 0), 2);
-        assert_int_equal(budget_next_ended(&budget, 2), 5);
-        assert_int_equal(budget_next_ended(&budget, 5), 0);
-        assert_int_equal(budget_count(&budget), 4);
-        budget_release(&budget, 2);
-        budget_release(&budget, 2);
-        assert_int_equal(budget_next_ended(&budget, 0), 5);
-        for (uint32_t id = 0; id <= 7; id++)
-                budget_release(&budget, id);
+        assert_false(budget_has_ended(&budget));
+        budget_end(&budget, 2, 0, 0);
+        budget_end(&budget, 3, 0, 0);
+        budget_end(&budget, 77, 0, 0); /* nobody */
+        budget_end(&budget, 0, 0, 0);
+        assert_int_equal(budget_count(&budget), 1);
+        assert_true(budget_has_ended(&budget));
+        /* The third has none any more. */
+        budget_take_maps(&budget, maps, ELEMENTSOF(maps), false);
         for (size_t i = 0; i < ELEMENTSOF(budget.charges); i++)
-                assert_int_equal(budget.charges[i].id, 0);
+                assert_true(i < 2 ? budget.charges[i].id == i + 1 : budget.charges[i].id == 0);
+        /* Of the rest, only the seventh is another helper's and of no session: both its maps. */
+        budget_take_maps(&budget, maps, ELEMENTSOF(maps), true);
+        assert_int_equal(budget.charges[2].id, 7);
+        assert_int_equal(budget.charges[2].uid, 1000);
+        assert_int_equal(budget.charges[2].memory, 6 << 20);
+        assert_true(budget.charges[2].ended);
+        assert_int_equal(budget.charges[3].id, 0);
+        assert_int_equal(budget_count(&budget), 1);
+        assert_int_equal(charge(&budget, 9, 1000, true, 1, RS_RING_SIZE_MAX, NULL), 0);
+        assert_int_equal(charge(&budget, 10, 1000, true, 1, 32 << 20, NULL), -EDQUOT);
+        /* It is let go as any other. */
+        budget_take_maps(&budget, maps, 2, false);
+        assert_int_equal(budget.charges[2].id, 0);
+        assert_true(budget_has_ended(&budget));
+        budget_take_maps(&budget, maps, 0, false);
+        assert_false(budget_has_ended(&budget));
+        assert_int_equal(budget_count(&budget), 2);
+}
+
+/* More of them than there is room for. */
+static void test_many_maps(void **state) {
+        struct rs_map_info maps[ELEMENTSOF(((Budget *) NULL)->charges) + 10];
+        Budget budget = plenty();
+
+        (void) state;
+        for (size_t i = 0; i < ELEMENTSOF(maps); i++)
+                maps[i] = (struct rs_map_info){.id = i + 1, .uid = i, .size = 1};
+        budget_take_maps(&budget, maps, ELEMENTSOF(maps), true);
+        assert_int_equal(charge(&budget, 1000, 1000, true, 1, SMALL, NULL), -EDQUOT);
+        budget_take_maps(&budget, maps, 1, false);
+        assert_int_equal(charge(&budget, 1000, 1000, true, 1, SMALL, NULL), 0);
+}
+
+/* Every number comes back from its name, and the kernel takes the name. */
+static void test_names(void **state) {
+        const uint32_t numbers[] = {0, 1, 63, 64, 1000, 65534, 0x7fffffff, 0x80000000, 0xdeadbeef, UINT32_MAX};
+        char name[RS_MAP_NAME_SIZE];
+
+        (void) state;
+        for (size_t i = 0; i < ELEMENTSOF(numbers); i++) {
+                uint32_t id = 0, uid = 0;
+
+                rs_map_name(name, 'r', numbers[i], ~numbers[i]);
+                assert_int_equal(strlen(name), sizeof(name) - 1);
+                assert_int_equal(strspn(name, "0123456789abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ_."),
+                                 sizeof(name) - 1);
+                for (int d = 0; d < 6; d++) {
+                        id |= rs_map_value(name[3 + d]) << (6 * d);
+                        uid |= rs_map_value(name[9 + d]) << (6 * d);
+                }
+                assert_int_equal(id, numbers[i]);
+                assert_int_equal(uid, ~numbers[i]);
+        }
 }
 
 static void test_this_machine(void **state) {
@@ -232,7 +292,9 @@ int main(void) {
                 cmocka_unit_test(test_wide_rate),        cmocka_unit_test(test_task_rate),
                 cmocka_unit_test(test_memory),           cmocka_unit_test(test_rings),
                  cmocka_unit_test(test_opens),
-                cmocka_unit_test(test_list_of_ended),    cmocka_unit_test(test_this_machine),
+                cmocka_unit_test(test_maps),
+                cmocka_unit_test(test_many_maps),        cmocka_unit_test(test_names),
+                   cmocka_unit_test(test_this_machine),
         };
 
         return cmocka_run_group_tests(tests, NULL, NULL);

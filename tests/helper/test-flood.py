@@ -4,9 +4,11 @@ User A asks for more than there is for one user, in every way there is, while us
 nothing of the helper grows. How much slower B's program gets is measured by tests/bench/flood.py.
 """
 
+import mmap
 import os
 import pwd
 import re
+import signal
 import subprocess
 import sys
 import time
@@ -16,12 +18,14 @@ from dbus_client import DBusError
 
 A, B = h.users()
 LATER = h.ERROR + "Later"
+MIB = 1 << 20
 OPENS, OPENS_MINUTE = 60, 30  # helper/budget.h
 
 
-def allow_all():
+def allow_own():
     with open("/run/test.rules", "w") as f:
-        f.write("polkit.addRule(function (action, subject) { return polkit.Result.YES; });\n")
+        f.write("polkit.addRule(function (action, subject) { if (action.id == \"org.ringside.helper1.profile-own\") "
+                "return polkit.Result.YES; });\n")
     subprocess.run(["polkit-rules", "/run/test.rules"], check=True)
 
 
@@ -55,7 +59,44 @@ def test_opens():
     h.check(r.returncode == 0, f"ringside record: {text}")
 
 
-allow_all()
-TESTS = [test_opens]
+def opened(c, **kwargs):
+    """A session, or None where it is over a budget."""
+    try:
+        return h.open_session(c, **kwargs)
+    except DBusError as e:
+        h.check(e.name == h.ERROR + "Budget", str(e))
+
+
+def test_restart():
+    """Rings that are kept mapped are charged to their user by the next helper, too, and by no name but theirs."""
+    rings = []
+    with A.connect() as a, B.connect() as b:
+        for size in (64 * MIB, 16 * MIB):
+            with h.open_session(a, ring=size) as session, A.act():
+                h.check(session.hello() == h.OK, "HELLO refused")
+                rings.append(mmap.mmap(session.fds[0], 4096 + 2 * size, mmap.MAP_SHARED, mmap.PROT_READ, offset=4096))
+        # One session is at work, and ends with its helper.
+        with h.open_session(a, hz=49) as session:
+            with A.act():
+                h.check(session.hello() == h.OK and session.start() == h.OK, "no session")
+            os.kill(h.only("front"), signal.SIGKILL)
+            h.until("the helper has ended", lambda: not h.helpers())
+        # The first session that ends makes the next helper look.
+        h.open_session(b).close()
+        h.used()
+        name, text = h.open_error(a, h.options(ring=16 * MIB))
+        h.check(name == h.ERROR + "Budget" and "memory of one user" in text, f"{name}: {text}")
+        left = int(re.search(r"(\d+) of \d+ left", text)[1])
+        h.check(16 * MIB - 2 * MIB < left < 16 * MIB, text)
+        h.open_session(b, ring=64 * MIB).close()
+        rings.pop().close()
+        h.until("the smaller one is given back", lambda: opened(a, ring=16 * MIB), timeout=12).close()
+        h.check(not opened(a, ring=64 * MIB), "the larger one is not charged any more")
+        rings.pop().close()
+        h.until("all of it is given back", lambda: opened(a, ring=64 * MIB), timeout=12).close()
+
+
+allow_own()
+TESTS = [test_opens, test_restart]
 names = sys.argv[1:]  # all without
 h.main(*[t for t in TESTS if not names or t.__name__ in names])
