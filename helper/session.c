@@ -302,6 +302,13 @@ static int session_target(Session *session, const union rs_any_message *any, Pac
         return session_send(session, &answer.m, sizeof(answer), NULL, 0);
 }
 
+static int session_symbols(Session *session, const union rs_any_message *any, _unused_ Packet *packet) {
+        struct rs_symbols answer = {};
+
+        answer_init(&answer.m, &any->m, RS_ERROR_NO_KERNEL_NAMES, 0);
+        return session_send(session, &answer.m, sizeof(answer), NULL, 0);
+}
+
 /* ---- START, STOP, STATS ---- */
 
 /* Goes on where it stopped if it failed before. */
@@ -377,6 +384,7 @@ static const struct {
         {RS_TARGET, SESSION_WELCOME, sizeof(struct rs_target), 1, session_target},
         {RS_START, SESSION_WELCOME, sizeof(struct rs_request), 0, session_start},
         {RS_STOP, SESSION_RUNNING, sizeof(struct rs_request), 0, session_stop},
+        {RS_SYMBOLS, SESSION_WELCOME | SESSION_RUNNING, sizeof(struct rs_request), 0, session_symbols},
         {RS_STATS, SESSION_WELCOME | SESSION_RUNNING, sizeof(struct rs_request), 0, session_stats},
 };
 

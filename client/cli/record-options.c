@@ -34,6 +34,11 @@ static const char help_text[] =
         "      --unit=NAME        Record processes of mine in this systemd unit; may be\n"
         "                         repeated; .service if there is no other suffix\n"
         "      --user             The units are those of my own systemd\n"
+        "  -a, --all              Everybody's processes, and the kernel's own; needs an\n"
+        "                         administrator's yes. With a command: all of them while\n"
+        "                         it runs; with -p, --unit, ...: only those\n"
+        "      --kernel           Ask for kernel frames where they take a password\n"
+        "      --no-kernel        No kernel frames, even where they are granted\n"
         "  -o, --output=FILE      Default: ringside-COMMAND-DATE.ringside here\n"
         "  -d, --duration=TIME    End after TIME (5, 0.5, 250ms, 2m, 1h; plain: seconds);\n"
         "                         a command is left running\n"
@@ -63,6 +68,8 @@ enum {
         OPT_CGROUP,
         OPT_UNIT,
         OPT_USER,
+        OPT_KERNEL,
+        OPT_NO_KERNEL,
 };
 
 static const struct option options[] = {
@@ -73,6 +80,9 @@ static const struct option options[] = {
         { "cgroup", required_argument, NULL, OPT_CGROUP },
         { "unit", required_argument, NULL, OPT_UNIT },
         { "user", no_argument, NULL, OPT_USER },
+        { "all", no_argument, NULL, 'a' },
+        { "kernel", no_argument, NULL, OPT_KERNEL },
+        { "no-kernel", no_argument, NULL, OPT_NO_KERNEL },
         { "output", required_argument, NULL, 'o' },
         { "duration", required_argument, NULL, 'd' },
         { "no-inherit", no_argument, NULL, OPT_NO_INHERIT },
@@ -211,6 +221,16 @@ static int set_output(RecordOptions *o, const char *s) {
         return 0;
 }
 
+static int set_kernel(RecordOptions *o, enum RingsideKernel kernel) {
+        if (o->kernel != RINGSIDE_KERNEL_QUIET && o->kernel != kernel) {
+                cli_error("without either there are kernel frames where they take no question",
+                          "Either --kernel or --no-kernel, not both");
+                return -EINVAL;
+        }
+        o->kernel = kernel;
+        return 0;
+}
+
 static int set_option(RecordOptions *o, int c, const char *value) {
         switch (c) {
         case 'F':
@@ -230,6 +250,13 @@ static int set_option(RecordOptions *o, int c, const char *value) {
         case OPT_USER:
                 o->user = true;
                 return 0;
+        case 'a':
+                o->all = true;
+                return 0;
+        case OPT_KERNEL:
+                return set_kernel(o, RINGSIDE_KERNEL_ASK);
+        case OPT_NO_KERNEL:
+                return set_kernel(o, RINGSIDE_KERNEL_NO);
         case 'o':
                 return set_output(o, value);
         case 'q':
@@ -296,6 +323,11 @@ static int check_combination(const RecordOptions *o) {
                 cli_error(hint, "--no-inherit goes with a command, --pid or --tid only");
                 return -EINVAL;
         }
+        if (o->no_inherit && o->command && o->all) {
+                cli_error("with --all everything is recorded while the command runs",
+                          "--no-inherit does not go with --all and a command");
+                return -EINVAL;
+        }
         return 0;
 }
 
@@ -306,7 +338,7 @@ int record_options_parse(RecordOptions *ret, int argc, char **argv) {
         opterr = 0;
         optind = 0; /* glibc's way to start afresh */
         /* "+": what follows the command's name is the command's. */
-        while ((c = getopt_long(argc, argv, "+:F:e:p:t:o:d:qh", options, NULL)) != -1) {
+        while ((c = getopt_long(argc, argv, "+:F:e:p:t:ao:d:qh", options, NULL)) != -1) {
                 if (c == 'h') {
                         fputs(help_text, stdout);
                         return 0;

@@ -39,6 +39,8 @@ typedef struct RecordOptions {
         uint64_t duration;   /* ns, 0: until it ends by itself */
         enum RingsideHelper helper;
         bool no_ask, no_inherit, no_wait, quiet;
+        bool all;            /* everybody's processes may be seen; with a command: all of them while it runs */
+        enum RingsideKernel kernel;
         uint64_t ring_size;  /* bytes, 0: the default */
         unsigned max_frames; /* 0: the default */
         const char *labels[RECORD_LABELS_MAX + 1]; /* ends with NULL */

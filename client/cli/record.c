@@ -128,7 +128,12 @@ static int configure_session(Record *record) {
         if (r >= 0 && o->max_frames > 0)
                 r = ringside_session_set_max_frames(record->session, o->max_frames);
         if (r >= 0)
-                r = ringside_session_set_targeted(record->session, o->command || (o->n_targets > 0 && !record_options_by_cgroup(o)));
+                r = ringside_session_set_kernel(record->session, o->kernel);
+        if (r >= 0)
+                r = ringside_session_set_scope(record->session, o->all ? RINGSIDE_SCOPE_SYSTEM : RINGSIDE_SCOPE_OWN);
+        if (r >= 0)
+                r = ringside_session_set_targeted(record->session, (o->command && !o->all) ||
+                                                                         (o->n_targets > 0 && !record_options_by_cgroup(o)));
         return r;
 }
 
@@ -174,7 +179,9 @@ static int add_command(Record *record) {
         r = command_new(&record->command, record->options->command, &record->original_mask);
         if (r < 0)
                 return fail("Cannot start another process", r);
-        r = record_targets_add_command(&record->targets, record->session, command_get_pidfd(record->command));
+        /* With --all it only says for how long. */
+        if (!record->options->all)
+                r = record_targets_add_command(&record->targets, record->session, command_get_pidfd(record->command));
         return r < 0 ? r : watch(record, command_get_pidfd(record->command), SOURCE_COMMAND);
 }
 
@@ -290,7 +297,8 @@ static void put_statistics(Record *record, bool now) {
 
 /* The command has ended: has what it started, too? */
 static unsigned count_left(Record *record) {
-        if (!record->command_ended || record->options->no_wait || record->ended || record->exec_errno != 0)
+        if (!record->command_ended || record->options->no_wait || record->options->all || record->ended ||
+            record->exec_errno != 0)
                 return 0;
         return ringside_recorder_get_n_alive(record->recorder);
 }

@@ -41,6 +41,8 @@ static int add_recording(struct json_object *object, const View *view) {
         TRY(json_add_string(recording, "hostname", info->hostname));
         TRY(json_add_string(recording, "kernel", info->kernel));
         TRY(json_add_string(recording, "grant", info->grant));
+        TRY(json_add_string(recording, "scope", info->scope));
+        TRY(json_add_string(recording, "kernel_frames", info->kernel_frames));
         TRY(json_add_u64(recording, "cpus", info->n_cpus));
         TRY(json_add(recording, "start_realtime_ns", json_object_new_int64(info->start_realtime)));
         TRY(json_add_u64(recording, "duration_ns", info->duration));
@@ -49,6 +51,7 @@ static int add_recording(struct json_object *object, const View *view) {
         TRY(json_add_u64(recording, "samples", info->samples));
         TRY(json_add_u64(recording, "lost", summary_lost(info)));
         TRY(json_add_u64(recording, "never_taken", summary_never_taken(info)));
+        TRY(json_add_u64(recording, "missed_ns", info->statistics.missed));
         return json_add_u64(recording, "truncated", info->truncated);
 }
 

@@ -79,7 +79,7 @@ static void print_header(FILE *out, const View *view, const Style *style) {
         const RingsideRecordingInfo *info = view->info;
         const RingsideEvent *event = report_event(view);
         const char *advice = summary_frame_pointer_advice(info);
-        char line[512], never[256];
+        char line[512], never[256], missed[128];
 
         header_line(out, style, "Recording", view->path);
         header_command(out, info, style);
@@ -87,12 +87,20 @@ static void print_header(FILE *out, const View *view, const Style *style) {
         snprintf(line, sizeof(line), "%s, %u CPUs, %s", info->hostname, info->n_cpus, info->kernel);
         header_line(out, style, "Host", line);
         header_when(out, view, style);
+        if (strcmp(info->scope, "system") == 0)
+                header_line(out, style, "Scope", "every process, and the kernel's own");
+        if (summary_kernel(info))
+                header_line(out, style, "Kernel", summary_kernel(info));
         header_line(out, style, "Event", event ? summary_event(line, sizeof(line), event) : "none");
         header_filter(out, view, style);
         header_samples(out, view, style);
         fputc('\n', out);
         if (summary_never_taken_text(never, sizeof(never), info)) {
                 text_wrap(out, never, 0, style->columns);
+                fputc('\n', out);
+        }
+        if (summary_missed_text(missed, sizeof(missed), info)) {
+                text_wrap(out, missed, 0, style->columns);
                 fputc('\n', out);
         }
         if (advice) {

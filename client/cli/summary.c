@@ -5,6 +5,7 @@
 #include "summary.h"
 
 #include <inttypes.h>
+#include <string.h>
 #include <sys/stat.h>
 
 #include "cli.h"
@@ -62,6 +63,43 @@ char *summary_never_taken_text(char *dst, size_t size, const RingsideRecordingIn
         return dst;
 }
 
+static const struct {
+        const char *kernel_frames; /* as in RingsideRecordingInfo */
+        const char *line, *advice;
+} kernel_texts[] = {
+        { "denied", "not granted; --kernel asks",
+          "Kernel frames were not granted, so time in the kernel is [kernel] and no more. --kernel asks for them where a "
+          "password can be given; an administrator can grant them for good." },
+        { "not asked", "not asked for (--no-kernel)", NULL },
+        { "no names", "granted, without names (kernel.kptr_restrict)",
+          "Kernel frames were granted, but this kernel tells no names of its functions, so time in it is [kernel] and no "
+          "more. 'sysctl kernel.kptr_restrict=1' as root brings them back." },
+};
+
+const char *summary_kernel(const RingsideRecordingInfo *info) {
+        for (size_t i = 0; i < ELEMENTSOF(kernel_texts); i++)
+                if (strcmp(info->kernel_frames, kernel_texts[i].kernel_frames) == 0)
+                        return kernel_texts[i].line;
+        return NULL;
+}
+
+const char *summary_kernel_advice(const RingsideRecordingInfo *info) {
+        for (size_t i = 0; i < ELEMENTSOF(kernel_texts); i++)
+                if (strcmp(info->kernel_frames, kernel_texts[i].kernel_frames) == 0)
+                        return kernel_texts[i].advice;
+        return NULL;
+}
+
+char *summary_missed_text(char *dst, size_t size, const RingsideRecordingInfo *info) {
+        char time[32];
+
+        if (info->statistics.missed == 0)
+                return NULL;
+        snprintf(dst, size, "For %s of CPU time no sample could be taken: CPUs were offline meanwhile.",
+                 text_duration(time, sizeof(time), info->statistics.missed));
+        return dst;
+}
+
 static void print_numbers(const char *path, const RingsideRecordingInfo *info) {
         char time[32], bytes[32], event[256];
         _cleanup_free_ char *escaped = text_escape(path);
@@ -110,7 +148,7 @@ int summary_print(const char *path, RingsideError *error) {
         _cleanup_free_ char *quoted = text_quote(path), *escaped = quoted ? text_escape(quoted) : NULL;
         const RingsideRecordingInfo *info;
         const char *advice;
-        char never[256];
+        char never[256], missed[128];
         Style style;
         int r;
 
@@ -123,7 +161,12 @@ int summary_print(const char *path, RingsideError *error) {
         print_numbers(path, info);
         if (summary_never_taken_text(never, sizeof(never), info))
                 text_wrap(stderr, never, 0, style.columns);
+        if (summary_missed_text(missed, sizeof(missed), info))
+                text_wrap(stderr, missed, 0, style.columns);
         advice = summary_frame_pointer_advice(info);
+        if (advice)
+                text_wrap(stderr, advice, 0, style.columns);
+        advice = summary_kernel_advice(info);
         if (advice)
                 text_wrap(stderr, advice, 0, style.columns);
         if (info->samples == 0) {

@@ -24,3 +24,12 @@ uint64_t summary_lost(const RingsideRecordingInfo *info);
  */
 uint64_t summary_never_taken(const RingsideRecordingInfo *info);
 char *summary_never_taken_text(char *dst, size_t size, const RingsideRecordingInfo *info);
+
+/*
+ * What became of kernel frames, in the words of a header's line and in those of a sentence that says what to do. NULL:
+ * they are there, or were not wanted (the sentence), or it is not known.
+ */
+const char *summary_kernel(const RingsideRecordingInfo *info);
+const char *summary_kernel_advice(const RingsideRecordingInfo *info);
+/* CPU time that no event covered; NULL where there was none. */
+char *summary_missed_text(char *dst, size_t size, const RingsideRecordingInfo *info);

@@ -121,6 +121,22 @@ static void test_too_many_targets(_unused_ void **state) {
         assert_int_equal(parse(&o, line), -EINVAL);
 }
 
+static void test_scope_and_kernel(_unused_ void **state) {
+        RecordOptions o;
+
+        assert_int_equal(parse(&o, "-d 1"), 1);
+        assert_false(o.all);
+        assert_int_equal(o.kernel, RINGSIDE_KERNEL_QUIET);
+        assert_int_equal(parse(&o, "-a --kernel --kernel -- prog -a"), 1);
+        assert_true(o.all);
+        assert_int_equal(o.kernel, RINGSIDE_KERNEL_ASK);
+        assert_string_equal(o.command[1], "-a");
+        assert_int_equal(parse(&o, "--all --no-kernel -p 1 --no-inherit"), 1);
+        assert_true(o.all);
+        assert_int_equal(o.kernel, RINGSIDE_KERNEL_NO);
+        assert_int_equal(parse(&o, "-a --no-wait -- prog"), 1);
+}
+
 static void test_wrong(_unused_ void **state) {
         static const char *const lines[] = {
                 "-F", "-F 0", "-F x", "-F 1e3", "-F -1", "-e @5", "-e cpu-clock@", "-e cpu-clock@0", "-e cpu-clock/x",
@@ -130,6 +146,7 @@ static void test_wrong(_unused_ void **state) {
                 "--no-inherit --unit=a", "--no-inherit --cgroup=/a", "--no-wait --unit=a", "-d 0", "-d x", "--helper=none", "--ring-size 1000", "--ring-size 32K", "--ring-size 2G",
                 "--max-frames 0", "--max-frames 256", "--label x", "--label =x", "-o -", "--no-wait", "--no-wait -p 1",
                 "--no-inherit", "--", "-q --", "--no-such", "-x", "--quiet=yes",
+                "--kernel --no-kernel", "--no-kernel --kernel", "--all=yes", "-a --no-inherit", "-a --no-inherit -- prog",
                 "-e a -e a -e a -e a -e a -e a -e a -e a -e a",
         };
         RecordOptions o;
@@ -151,7 +168,7 @@ int main(void) {
         const struct CMUnitTest tests[] = {
                 cmocka_unit_test(test_defaults), cmocka_unit_test(test_all),
                 cmocka_unit_test(test_command_without_dashes), cmocka_unit_test(test_numbers), cmocka_unit_test(test_cgroups),
-                cmocka_unit_test(test_too_many_targets), cmocka_unit_test(test_wrong), cmocka_unit_test(test_help),
+                cmocka_unit_test(test_too_many_targets), cmocka_unit_test(test_scope_and_kernel), cmocka_unit_test(test_wrong), cmocka_unit_test(test_help),
         };
 
         return cmocka_run_group_tests(tests, NULL, NULL);

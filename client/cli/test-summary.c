@@ -43,10 +43,41 @@ static void test_advice(_unused_ void **state) {
         assert_null(summary_frame_pointer_advice(&info));
 }
 
+static void test_kernel(_unused_ void **state) {
+        RingsideRecordingInfo info = {.kernel_frames = "yes"};
+
+        assert_null(summary_kernel(&info));
+        assert_null(summary_kernel_advice(&info));
+        info.kernel_frames = ""; /* a recording of version 1 */
+        assert_null(summary_kernel(&info));
+        info.kernel_frames = "denied";
+        assert_non_null(strstr(summary_kernel(&info), "--kernel"));
+        assert_non_null(strstr(summary_kernel_advice(&info), "not granted"));
+        info.kernel_frames = "not asked";
+        assert_non_null(strstr(summary_kernel(&info), "--no-kernel"));
+        assert_null(summary_kernel_advice(&info)); /* it was said */
+        info.kernel_frames = "no names";
+        assert_non_null(strstr(summary_kernel(&info), "kptr_restrict"));
+        assert_non_null(strstr(summary_kernel_advice(&info), "kptr_restrict=1"));
+        info.kernel_frames = "hostile\033[2J";
+        assert_null(summary_kernel(&info));
+}
+
+static void test_missed(_unused_ void **state) {
+        RingsideRecordingInfo info = {};
+        char text[128];
+
+        assert_null(summary_missed_text(text, sizeof(text), &info));
+        info.statistics.missed = 1500000000;
+        assert_non_null(strstr(summary_missed_text(text, sizeof(text), &info), "For 1.5 s of CPU time"));
+}
+
 int main(void) {
         const struct CMUnitTest tests[] = {
                 cmocka_unit_test(test_never_taken),
                 cmocka_unit_test(test_advice),
+                cmocka_unit_test(test_kernel),
+                cmocka_unit_test(test_missed),
         };
 
         return cmocka_run_group_tests(tests, NULL, NULL);

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 /*
  * The format of FlameGraph's stackcollapse tools: one line a stack, "a;b;c 42". Neither the separator
- * nor a line break may come from a name.
+ * nor a line break may come from a name. Kernel frames end in _[k], as stackcollapse-perf.pl --kernel has
+ * it, by which flamegraph.pl gives them a colour of their own.
  */
 
 #include <inttypes.h>
@@ -37,13 +38,16 @@ static void path_done(Path *path) {
         free(path->text);
 }
 
-static int path_append(Path *path, const char *name) {
-        char safe[4096];
+static int path_append(Path *path, const RingsideNode *node) {
+        static const char suffix[] = "_[k]";
+        char safe[4096 + sizeof(suffix)];
         size_t n;
 
-        ringside_escape(safe, sizeof(safe), name[0] ? name : "[unknown]");
+        ringside_escape(safe, 4096, node->name[0] ? node->name : "[unknown]");
         for (char *p = safe; (p = strchr(p, ';'));)
                 *p = ':';
+        if (node->kernel)
+                (void) strcat(safe, suffix);
         n = strlen(safe);
         if (path->len + n + 2 > path->allocated) {
                 size_t allocated = MAX(path->allocated * 2, path->len + n + 2);
@@ -86,7 +90,7 @@ static int collect(const RingsideNode *node, Path *path, Lines *lines) {
         for (size_t i = 0; i < node->n_children && r >= 0; i++) {
                 const RingsideNode *child = node->children[i];
 
-                r = path_append(path, child->name);
+                r = path_append(path, child);
                 if (r >= 0 && child->self_samples > 0)
                         r = lines_add(lines, path->text, child->self_samples);
                 if (r >= 0)

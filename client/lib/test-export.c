@@ -69,7 +69,7 @@ static void test_collapsed(void **state) {
         assert_string_equal(text, "a:b\\x0ac;[no stack] 1\n"
                                   "a:b\\x0ac;[truncated];libx.so+0x1010 1\n"
                                   "a:b\\x0ac;main;evil:\\x1b[31mname with spaces\\xff 1\n"
-                                  "a:b\\x0ac;main;x::run;[kernel] 3\n");
+                                  "a:b\\x0ac;main;x::run;[kernel]_[k] 3\n");
 }
 
 static void test_write_error(void **state) {

@@ -16,6 +16,7 @@ import re
 import select
 import shutil
 import signal
+import sqlite3
 import struct
 import subprocess
 import sys
@@ -456,6 +457,43 @@ class Recording(FakeTest):
         os.unlink(self.path("log"))
         self.record("-d", "0.1")
         self.assertIn("targeted 0\n", self.log())
+
+    def test_scope_and_kernel(self):
+        self.record("-q", "-d", "0.3")
+        self.assertIn("kernel 0\nscope 0\ntargeted 0\n", self.log())
+        os.unlink(self.env["FAKE_LOG"])
+        # With --all the command says for how long, and is no target.
+        self.record("-q", "-a", "--kernel", "--", "true")
+        self.assertIn("kernel 1\nscope 1\ntargeted 0\n", self.log())
+        self.assertNotIn("target ", self.log())
+        os.unlink(self.env["FAKE_LOG"])
+        sleeper = subprocess.Popen(["sleep", "60"])
+        self.addCleanup(sleeper.wait)
+        self.addCleanup(sleeper.kill)
+        self.record("-q", "-a", "--no-kernel", "-d", "0.3", "-p", str(sleeper.pid))
+        self.assertIn("kernel 2\nscope 1\ntargeted 1\n", self.log())
+        self.assertIn(f"target {sleeper.pid} ", self.log())
+
+    def test_kernel_said(self):
+        """Not granted, hidden, or not wanted: said in the header."""
+        for state, line in (("denied", "not granted; --kernel asks"), ("no names", "kernel.kptr_restrict"),
+                            ("not asked", "--no-kernel"), ("yes", None)):
+            path = self.path(f"kernel-{state.replace(' ', '-')}.ringside")
+            self.record("-q", "-o", path, "-d", "0.3")
+            db = sqlite3.connect(path)
+            db.execute("UPDATE meta SET value=? WHERE key='kernel_frames'", (state,))
+            db.execute("UPDATE meta SET value='system' WHERE key='scope'")
+            db.commit()
+            db.close()
+            text = self.ok("report", path)
+            self.assertRegex(text, r"(?m)^Scope +every process")
+            if line:
+                self.assertRegex(text, rf"(?m)^Kernel +.*{re.escape(line)}")
+            else:
+                self.assertNotRegex(text, r"(?m)^Kernel ")
+            report = json.loads(self.ok("report", "--format=json", path))
+            self.assertEqual(report["recording"]["kernel_frames"], state)
+            self.assertEqual(report["recording"]["scope"], "system")
 
     def test_waits_for_descendants(self):
         start = time.monotonic()
