@@ -148,13 +148,7 @@ int BPF_PROG(on_exec, struct task_struct *task, int old_pid, struct linux_binprm
         tracked_exec(task, old_pid);
         if (!process_key_read(&key, task))
                 return 0;
-        if (target_of(address_of(task)) < 0) {
-                /* What it has become is told if it comes back into one of the cgroups. */
-                if (announced_has(&key))
-                        announced_set(&key, false);
-                return 0;
-        }
-        if (process_admit(&p, rule_admits(address_of(task)))) {
+        if (target_of(address_of(task)) >= 0 && process_admit(&p, rule_admits(address_of(task)))) {
                 if (!process_fill(&p, task, key.start))
                         return 0;
                 announced_set(&key, true);

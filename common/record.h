@@ -121,7 +121,7 @@ enum rs_process_kind {
         RS_PROCESS_EXEC = 3, /* runs a new program; its mappings are all new */
         RS_PROCESS_COMM = 4, /* thread tid has a new name */
         RS_PROCESS_EXIT = 5, /* the last thread of the process has exited */
-        RS_PROCESS_GONE = 6, /* an exec made it into something the client may not see */
+        RS_PROCESS_GONE = 6, /* an exec made it into what the client may not see, or has not asked for (cgroups) */
         RS_PROCESS_KIND_MAX
 };
 

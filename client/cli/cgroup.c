@@ -96,7 +96,7 @@ static int open_cgroup(const char *path, const CgroupMounts *m) {
                 return fd < 0 ? -errno : fd;
         }
         fd = open_below(m->v2, path);
-        return fd >= 0 ? fd : open_below(m->perf_event, path);
+        return fd != -ENOENT ? fd : open_below(m->perf_event, path);
 }
 
 static int not_opened(const char *path, const CgroupMounts *m, int r) {

@@ -85,7 +85,7 @@ enum RingsideProcessKind {
         RINGSIDE_PROCESS_EXEC = 3, /* runs a new program */
         RINGSIDE_PROCESS_COMM = 4, /* thread tid has a new name */
         RINGSIDE_PROCESS_EXIT = 5, /* the last thread has exited */
-        RINGSIDE_PROCESS_GONE = 6, /* became something the caller may not see */
+        RINGSIDE_PROCESS_GONE = 6, /* became something the caller may not see, or has not asked for */
 };
 
 /* How the walk over a user stack ended. */
@@ -281,7 +281,7 @@ RINGSIDE_PUBLIC int ringside_list_events(enum RingsideHelper helper, RingsideEve
 enum RingsideCheckResult { RINGSIDE_CHECK_OK = 0, RINGSIDE_CHECK_NOTE = 1, RINGSIDE_CHECK_FAILED = 2 };
 
 typedef struct RingsideCheck {
-        char name[24];   /* "kernel", "btf", "bus", "helper", "polkit" (profile-own), "profile-kernel", "pmu", ... */
+        char name[24];   /* "kernel", "btf", "bus", "helper", "polkit", "paranoid", "pmu", "budget" */
         enum RingsideCheckResult result;
         char text[256];  /* what was found */
         char hint[256];  /* what to do, empty where nothing */

@@ -27,8 +27,8 @@ static uint64_t cpu_time(void) {
         return t.tv_sec * 1000000000ULL + t.tv_nsec;
 }
 
-/* The session's client is this very process. */
-static bool set_up(Sampler *sampler) {
+/* The session's client is this very process; its target is one of this number that began so much earlier. */
+static bool set_up(Sampler *sampler, uint64_t later) {
         const struct rs_event clock = {.id = RS_EVENT_CPU_CLOCK, .value = HZ};
         const struct perf_event_request request = {.tid = 0, .cpu = -1};
         _cleanup_close_ int pidfd = syscall(SYS_pidfd_open, getpid(), 0);
@@ -42,7 +42,7 @@ static bool set_up(Sampler *sampler) {
             sampler_set_identity(sampler, &self[0].identity) < 0)
                 return false;
         key.number = self[0].tgid_root;
-        tracked.start = self[0].process_start;
+        tracked.start = self[0].process_start - later;
         if (sampler_track(sampler, &key, &tracked) < 0)
                 return false;
         fd = perf_event_open_one(&clock, &request);
@@ -74,7 +74,8 @@ static bool count(Sampler *sampler, uint64_t ring_size, uint64_t *ret_n, uint64_
         return good && size == 0;
 }
 
-int main(void) {
+/* What there is of BURN_NSEC of our CPU time; *ret_spent: how much it was. */
+static bool measure(uint64_t later, uint64_t *ret_spent, uint64_t *ret_n, uint64_t *ret_weight) {
         const struct rs_grant grant = {
                 .grants = RS_GRANT_TARGETS | RS_GRANT_DIRECT,
                 .max_frames = 127,
@@ -82,33 +83,46 @@ int main(void) {
                 .ring_size = 1024 * 1024,
                 .events = {{.id = RS_EVENT_CPU_CYCLES, .value = HZ}},
         };
-        uint64_t begin, spent, n, weight;
         enum rs_error error;
         Sampler *sampler;
+        uint64_t begin;
         bool good;
+
+        if (sampler_new(&sampler, 1, &grant, get_nprocs_conf(), &error) < 0) {
+                printf("not ok - the programs do not load: error %d\n", error);
+                return false;
+        }
+        good = set_up(sampler, later);
+        if (!good)
+                printf("not ok - no session: %m\n");
+        begin = cpu_time();
+        while (good && cpu_time() - begin < BURN_NSEC)
+                ;
+        sampler_stop(sampler);
+        *ret_spent = cpu_time() - begin;
+        good = good && count(sampler, grant.ring_size, ret_n, ret_weight);
+        sampler_free(sampler);
+        return good;
+}
+
+int main(void) {
+        uint64_t spent, n, weight;
+        bool good, none;
 
         if (geteuid() != 0) {
                 printf("loading programs needs root\n");
                 return getenv("RINGSIDE_MUST_RUN") ? EXIT_FAILURE : 77;
         }
-        if (sampler_new(&sampler, 1, &grant, get_nprocs_conf(), &error) < 0) {
-                printf("not ok - the programs do not load: error %d\n", error);
-                return EXIT_FAILURE;
-        }
-        if (!set_up(sampler)) {
-                printf("not ok - no session: %m\n");
-                return EXIT_FAILURE;
-        }
-        begin = cpu_time();
-        while (cpu_time() - begin < BURN_NSEC)
-                ;
-        sampler_stop(sampler);
-        spent = cpu_time() - begin;
-        good = count(sampler, grant.ring_size, &n, &weight);
-        printf("%lu samples of %lu ns each, %lu ns in all; %lu ns of CPU time\n", n, n ? weight / n : 0, weight, spent);
+        good = measure(0, &spent, &n, &weight);
+        if (good)
+                printf("%lu samples of %lu ns each, %lu ns in all; %lu ns of CPU time\n", n, n ? weight / n : 0, weight,
+                       spent);
         /* A virtual machine may miss a tick now and then. */
         good = good && weight <= spent + spent / 20 && weight >= spent - spent / 5;
         printf("%s - weights are periods, and their sum is the CPU time\n", good ? "ok" : "not ok");
-        sampler_free(sampler);
-        return good ? EXIT_SUCCESS : EXIT_FAILURE;
+
+        /* Our number, but the target was somebody before us: not one sample. */
+        none = measure(1, &spent, &n, &weight) && n == 0;
+        printf("%s - whoever has a target's number later is not the target\n", none ? "ok" : "not ok");
+        return good && none ? EXIT_SUCCESS : EXIT_FAILURE;
 }

@@ -120,8 +120,10 @@ class Reader:
 
 
 class Message:
-    def __init__(self, kind, fields, body):
+    def __init__(self, kind, serial, fields, body):
         self.kind = kind  # 1 call, 2 return, 3 error, 4 signal
+        self.serial = serial
+        self.path, self.interface, self.sender = fields.get(1), fields.get(2), fields.get(7)
         self.reply_to = fields.get(5)
         self.member = fields.get(3)
         self.error = fields.get(4)
@@ -167,26 +169,35 @@ class Connection:
         if not line.startswith(word):
             raise DBusError("auth", repr(line))
 
-    def send(self, dest, path, interface, member, signature="", args=(), flags=0):
-        """Sends a call and returns its serial, without waiting."""
+    def _send(self, kind, fields, signature, args, flags=0):
         body, head = Writer(), Writer()
         for t, value in zip(split(signature), args, strict=True):
             body.put(t, value)
         self.serial += 1
-        fields = [(1, ("o", path)), (2, ("s", interface)), (3, ("s", member)), (6, ("s", dest))]
         if signature:
-            fields.append((8, ("g", signature)))
-        head.data += struct.pack("<cBBBII", b"l", 1, flags, 1, len(body.data), self.serial)
+            fields = [*fields, (8, ("g", signature))]
+        head.data += struct.pack("<cBBBII", b"l", kind, flags, 1, len(body.data), self.serial)
         head.put("a(yv)", fields)
         head.pad(8)
         self.socket.sendall(head.data + body.data)
         return self.serial
 
+    def send(self, dest, path, interface, member, signature="", args=(), flags=0):
+        """Sends a call and returns its serial, without waiting."""
+        return self._send(1, [(1, ("o", path)), (2, ("s", interface)), (3, ("s", member)), (6, ("s", dest))],
+                          signature, args, flags)
+
+    def answer(self, call, signature, *args):
+        self._send(2, [(5, ("u", call.serial)), (6, ("s", call.sender))], signature, args)
+
+    def answer_error(self, call, name, text):
+        self._send(3, [(4, ("s", name)), (5, ("u", call.serial)), (6, ("s", call.sender))], "s", [text])
+
     def _parse(self):
         """One message off the buffer, or None."""
         if len(self.buffer) < 16:
             return None
-        body_size, _, fields_size = struct.unpack_from("<III", self.buffer, 4)
+        body_size, serial, fields_size = struct.unpack_from("<III", self.buffer, 4)
         head_size = 16 + fields_size + -fields_size % 8
         if len(self.buffer) < head_size + body_size:
             return None
@@ -196,7 +207,7 @@ class Connection:
         n = fields.get(9, 0)
         fds, self.fds = self.fds[:n], self.fds[n:]
         body = Reader(self.buffer[head_size:head_size + body_size], fds)
-        message = Message(self.buffer[1], fields, [body.get(t) for t in split(fields.get(8, ""))])
+        message = Message(self.buffer[1], serial, fields, [body.get(t) for t in split(fields.get(8, ""))])
         self.buffer = self.buffer[head_size + body_size:]
         return message
 

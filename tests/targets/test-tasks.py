@@ -1,0 +1,148 @@
+# SPDX-License-Identifier: LGPL-2.1-or-later
+"""
+Processes and threads named by number, over the real bus: each has what it used under its own label, and nothing
+else is in the recording.
+"""
+
+import mmap
+import os
+import signal
+import struct
+import time
+
+import targets as t
+from targets import h
+
+COUNTERS_SIZE = 256  # struct rs_counters, by CPU
+
+
+def test_processes():
+    with t.gated(f"exec {h.workload('busy')} 1.5") as a, t.gated(f"exec {h.workload('busy')} 0.5") as b, \
+            h.killed(t.burner()), t.Recording("-p", f"{a.pid},{b.pid}") as recording:
+        a.open()
+        b.open()
+        recording.end()
+        t.check_samples(recording.samples(), {f"process {a.pid}": 1.5, f"process {b.pid}": 0.5})
+        h.check(recording.pids() == {a.pid, b.pid}, f"processes {recording.pids()}")
+        by = recording.report("--by=process")
+        h.check({(row["id"], row["target"]) for row in by["rows"]} ==
+                {(a.pid, f"process {a.pid}"), (b.pid, f"process {b.pid}")}, f"rows {by['rows']}")
+        only = recording.samples("process", f"--target={b.pid}")
+        h.check(list(only.values()) == [recording.samples()[f"process {b.pid}"]], f"filtered: {only}")
+
+
+def test_threads():
+    """Two threads of one process, of which there are more; both are told apart."""
+    with t.threads(1.0, 0.5, 0.8) as p, t.Recording("-t", f"{p.tids[0]},{p.tids[1]}") as recording:
+        p.open()
+        recording.end()
+        t.check_samples(recording.samples(), {f"thread {p.tids[0]}": 1.0, f"thread {p.tids[1]}": 0.5})
+        rows = recording.report("--by=thread")["rows"]
+        h.check({row["id"] for row in rows} == set(p.tids[:2]), f"threads {rows}")
+        h.check(recording.pids() == {p.pid}, f"processes {recording.pids()}")
+
+
+def test_thread_beside_its_process():
+    """What is named more closely goes first, whichever was named first."""
+    for order in (("-p", "{pid}", "-t", "{tid}"), ("-t", "{tid}", "-p", "{pid}")):
+        with t.threads(0.6, 0.4) as p:
+            with t.Recording(*(o.format(pid=p.pid, tid=p.tids[0]) for o in order)) as recording:
+                p.open()
+                recording.end()
+                found = recording.samples()
+        t.check_samples(found, {f"process {p.pid}": 0.4, f"thread {p.tids[0]}": 0.6})
+
+
+def test_children():
+    """What a target starts is the target's; without inheriting it is not there."""
+    with t.gated(f"{h.workload('busy')} 0.5; {h.workload('busy')} 0.3 & wait") as p, \
+            t.gated(f"{h.workload('busy')} 0.4; wait") as q, t.Recording("-p", f"{p.pid},{q.pid}") as recording:
+        p.open()
+        q.open()
+        recording.end()
+        found = recording.samples("process", f"--target={p.pid}")
+        t.check_samples({"busy": found.get("workload-busy", 0)}, {"busy": 0.8})
+        found = recording.samples("process", f"--target={q.pid}")
+        t.check_samples({"busy": found.get("workload-busy", 0)}, {"busy": 0.4})
+        h.check(len(recording.pids() - {p.pid, q.pid}) == 3, f"processes {recording.pids()}")
+    with t.gated(f"{h.workload('busy')} 0.5; wait") as p, t.Recording("--no-inherit", "-p", str(p.pid)) as recording:
+        p.open()
+        recording.end()
+        h.check("busy_loop" not in recording.samples("function"), "a child was followed")
+        h.check(recording.pids() <= {p.pid}, f"processes {recording.pids()}")
+
+
+def test_started_while_opening():
+    """What a target starts between TARGET and START, when nothing runs yet, is not lost."""
+    with t.gated(f"{h.workload('busy')} 1000") as p, t.A.connect() as bus, \
+            h.open_session(bus, targets=True, hz=t.RATE) as session:
+        with t.A.act():
+            h.check(session.hello() == h.OK and session.target(p.pid) == (h.OK, 1), "HELLO and TARGET")
+        p.open()
+        child = h.until("the child", lambda: h.read(f"/proc/{p.pid}/task/{p.pid}/children").split())
+        h.check(session.start() == h.OK, "START")
+        try:
+            t.burns(int(child[0]), 0.3)
+            n = taken(session)
+        finally:
+            os.kill(int(child[0]), signal.SIGKILL)
+        h.check(n >= 0.2 * t.RATE, f"{n} samples of a child")
+
+
+def taken(session):
+    """Samples so far: the first counter of each CPU."""
+    n = os.sysconf("SC_NPROCESSORS_CONF")
+    size = -(-n * COUNTERS_SIZE // mmap.PAGESIZE) * mmap.PAGESIZE
+    with mmap.mmap(session.fds[1], size, mmap.MAP_SHARED, mmap.PROT_READ) as m:
+        return sum(struct.unpack_from("<Q", m, cpu * COUNTERS_SIZE)[0] for cpu in range(n))
+
+
+def test_thread_that_executes():
+    """An exec by a thread that is not the leader gives it the leader's number: it is still the one that was named."""
+    program = f"""
+import os, threading, sys
+def run():
+    print(threading.get_native_id(), flush=True)
+    sys.stdin.read()
+    os.execv("{h.workload('busy')}", ["busy", "1000"])
+threading.Thread(target=run).start()
+threading.Event().wait()
+"""
+    with t.Gated("/usr/bin/python3", "-c", program, threads=1) as p, t.A.connect() as bus, \
+            h.open_session(bus, targets=True, hz=t.RATE) as session:
+        h.check(p.tids[0] != p.pid, "it is the leader")
+        with t.A.act():
+            h.check(session.hello() == h.OK, "HELLO")
+            h.check(session.target(p.pid, h.TARGET_NO_INHERIT, p.tids[0]) == (h.OK, 1), "TARGET")
+        h.check(session.start() == h.OK, "START")
+        p.open()
+        h.until("the exec", lambda: h.read(f"/proc/{p.pid}/comm") != "python3\n")
+        before = taken(session)
+        t.burns(p.pid, 0.3)
+        h.check(taken(session) - before >= 0.2 * t.RATE, f"{taken(session) - before} samples after the exec")
+
+
+def test_refused():
+    with h.killed(t.B.spin()) as others:
+        h.until("it is its user's", lambda: os.stat(f"/proc/{others.pid}").st_uid == t.B.uid)
+        for option in ("-p", "-t"):
+            said = t.refused(option, str(others.pid))
+            h.check(f"{others.pid} is not yours to see: it belongs to {t.B.name}" in said and "record -a" in said, said)
+    with t.threads(1) as p:
+        h.check("--tid records a thread" in t.refused("-p", str(p.tids[0])), "a thread as a process")
+    h.check("there is none" in t.refused("-t", str(p.tids[0])), "a thread that is gone")
+    h.check("there is none" in t.refused("-p", str(p.pid)), "a process that is gone")
+    h.check("do not go together" in t.refused("-p", "1", "--cgroup", "/"), "a process and a cgroup")
+
+
+def test_time():
+    """A thread's end ends the recording, though its process goes on."""
+    with t.threads(0.2, 30) as p, t.Recording("-t", str(p.tids[0])) as recording:
+        p.open()
+        began = time.monotonic()
+        recording.end()
+        h.check(p.process.poll() is None and time.monotonic() - began < 25, "the recording outlived the thread")
+
+
+h.main(test_processes, test_threads, test_thread_beside_its_process, test_children, test_started_while_opening,
+       test_thread_that_executes, test_refused, test_time)
