@@ -226,3 +226,8 @@ def check_samples(found, wanted):
     for label, seconds in wanted.items():
         h.check(abs(found[label] - seconds * RATE) <= seconds * RATE * 0.02 + 5,
                 f"{label}: {found[label]} samples in {seconds} s of CPU time")
+
+
+def main(*tests):
+    """All of them, or those named on the command line."""
+    h.main(*[test for test in tests if not sys.argv[1:] or test.__name__ in sys.argv[1:]])

@@ -7,7 +7,6 @@ other. In cgroups of our own, below the root of the machine's hierarchy, which a
 import contextlib
 import os
 import subprocess
-import sys
 
 import targets as t
 from targets import h
@@ -209,6 +208,5 @@ def test_v1():
         os.rmdir(mount)
 
 
-TESTS = [test_inside_and_outside, test_started_inside, test_moves, test_moves_and_executes_outside, test_removed,
-         test_limit, test_depth, test_refused, test_v1]
-h.main(*[test for test in TESTS if not sys.argv[1:] or test.__name__ in sys.argv[1:]])
+t.main(test_inside_and_outside, test_started_inside, test_moves, test_moves_and_executes_outside, test_removed, test_limit,
+       test_depth, test_refused, test_v1)

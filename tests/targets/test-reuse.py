@@ -80,4 +80,4 @@ def rows_of(recording, pid):
         return db.execute("SELECT count(*) FROM process WHERE pid=?", [pid]).fetchone()[0]
 
 
-h.main(test_reuse)
+t.main(test_reuse)

@@ -144,5 +144,5 @@ def test_time():
         h.check(p.process.poll() is None and time.monotonic() - began < 25, "the recording outlived the thread")
 
 
-h.main(test_processes, test_threads, test_thread_beside_its_process, test_children, test_started_while_opening,
+t.main(test_processes, test_threads, test_thread_beside_its_process, test_children, test_started_while_opening,
        test_thread_that_executes, test_refused, test_time)

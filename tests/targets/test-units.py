@@ -151,4 +151,4 @@ def test_no_systemd():
     h.check("no --unit is named" in t.refused("--user"), "--user alone")
 
 
-h.main(test_units, test_user_units, test_no_systemd)
+t.main(test_units, test_user_units, test_no_systemd)
