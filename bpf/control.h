@@ -14,6 +14,8 @@
 /* Of mappings that were told: so many sets of so many bytes (mapping.h). */
 #define RS_MAPPED_SETS 4096
 #define RS_MAPPED_SET_SIZE 160
+/* Frames of the kernel in one stack; its own limit is 127 unless kernel.perf_event_max_stack was raised. */
+#define RS_KERNEL_FRAMES_MAX 128
 /* Processes followed in a session with targets: those named and those they started. */
 #define RS_TRACKED_MAX 16384
 

@@ -24,11 +24,13 @@ enum bpf_map_type {
         BPF_MAP_TYPE_HASH = 1,
         BPF_MAP_TYPE_ARRAY = 2,
         BPF_MAP_TYPE_PERCPU_ARRAY = 6,
+        BPF_MAP_TYPE_ARRAY_OF_MAPS = 12,
         BPF_MAP_TYPE_RINGBUF = 27,
 };
 
 enum {
         BPF_ANY = 0,
+        BPF_F_RDONLY_PROG = 1U << 7,
         BPF_F_MMAPABLE = 1U << 10,
         BPF_RB_NO_WAKEUP = 1U << 0,
         BPF_RB_FORCE_WAKEUP = 1U << 1,

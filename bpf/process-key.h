@@ -3,13 +3,9 @@
 
 /* What tells a process from all others, and what the client knows of it. */
 
+#include "hash.h"
 #include "kernel.h"
-
 #include "rule.h"
-#include "walk.h"
-
-/* Set before the programs are loaded. */
-const volatile __u64 session_key = 0; /* of the stack ids; random */
 
 struct process_key {
         __u64 key; /* never 0 */
@@ -22,11 +18,16 @@ struct process_key {
  */
 static __always_inline bool process_key_read(struct process_key *ret, struct task_struct *task) {
         struct task_struct *leader;
+        struct hash hash;
         __u32 tgid;
 
         if (READ_FAILS(tgid, task->tgid) || READ_FAILS(leader, task->group_leader) || !leader ||
             READ_FAILS(ret->start, leader->start_boottime))
                 return false;
-        ret->key = hash_step(hash_step(session_key, tgid), ret->start) | 1;
+        /* Two words, and ids of stacks are of more: none of one kind is one of the other. */
+        hash_begin(&hash);
+        hash_add(&hash, tgid);
+        hash_add(&hash, ret->start);
+        ret->key = hash_end(&hash);
         return true;
 }

@@ -15,6 +15,7 @@
 #include "kernel.h"
 
 #include "control.h"
+#include "kernel-stack.h"
 #include "mapping.h"
 #include "process-key.h"
 #include "output.h"
@@ -266,7 +267,7 @@ static __always_inline bool stack_send(struct scratch *s, struct rs_counters *c,
         s->walk.sent = false;
         if (n == 0)
                 return true;
-        id = s->walk.hash | 1;
+        id = hash_end(&s->walk.hash);
         slot = id >> 32 & (RS_SENT_SLOTS - 1);
         sent = bpf_map_lookup_elem(&rs_sent, &slot);
         if (!sent)
@@ -284,7 +285,8 @@ static __always_inline bool stack_send(struct scratch *s, struct rs_counters *c,
         stack->r.cpu = bpf_get_smp_processor_id();
         stack->id = id;
         stack->pid = pid;
-        stack->nr_user = n;
+        stack->nr_kernel = s->walk.nr_kernel;
+        stack->nr_user = n - s->walk.nr_kernel;
         if (bpf_ringbuf_output(&rs_ring, stack, size, ring_wakeup(c, size)) != 0) {
                 c->stacks_lost++;
                 return false;
@@ -366,7 +368,10 @@ static __always_inline int sample_take(struct sample_context *ctx, __u32 event) 
                 c->lost++;
                 return 0;
         }
-        s->walk.hash = hash_step(hash_step(session_key, tgid), exec_id);
+        hash_begin(&s->walk.hash);
+        hash_add(&s->walk.hash, tgid);
+        hash_add(&s->walk.hash, exec_id);
+        kernel_walk(s, ctx);
 
         if ((flags & (PF_IO_WORKER | PF_USER_WORKER)) || task_has_old_registers(task)) {
                 /* Works for the process in the kernel and never runs its code: its registers are no user's. */
@@ -377,7 +382,9 @@ static __always_inline int sample_take(struct sample_context *ctx, __u32 event) 
                 if (s->walk.end == RS_WALK_NONE && !(sample.r.flags & RS_SAMPLE_NO_USER))
                         walk_frame_pointers();
         }
-        if (!(sample.leaf & RS_FRAME_KERNEL_BIT) && sample.leaf >= TASK_SIZE_MAX)
+        if (sample.leaf == RS_FRAME_KERNEL)
+                sample.leaf = s->walk.kernel_leaf;
+        else if (sample.leaf >= TASK_SIZE_MAX)
                 sample.leaf = 0;
         sample.r.flags |= (target & RS_SAMPLE_TARGET_MASK) << RS_SAMPLE_TARGET_SHIFT;
         sample.r.flags |= (s->walk.end & RS_WALK_END_MASK) << RS_WALK_END_SHIFT;

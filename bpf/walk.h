@@ -11,6 +11,7 @@
  * so that the iterations prune each other.
  */
 
+#include "hash.h"
 #include "kernel.h"
 
 /* vm.mmap_min_addr's least sensible value: no code lies below. */
@@ -18,11 +19,13 @@
 
 struct walk {
         __u64 fp;
-        __u64 hash; /* over the frames so far */
-        __u32 n;    /* frames so far */
-        __u32 max;
-        __u32 end;  /* enum rs_walk_end */
-        __u32 sent; /* the record went out with this sample */
+        __u64 kernel_leaf; /* what was interrupted, where that was in the kernel */
+        struct hash hash;  /* over the frames so far */
+        __u16 n;           /* frames so far */
+        __u16 nr_kernel;   /* of these, the first ones */
+        __u16 max;
+        __u8 end;  /* enum rs_walk_end */
+        __u8 sent; /* the record went out with this sample */
 };
 
 /* Per CPU; never leaves the helper. One more slot than frames, so that a masked index is in bounds. */
@@ -45,15 +48,9 @@ static __always_inline struct scratch *scratch_get(void) {
         return bpf_map_lookup_elem(&rs_scratch, &zero);
 }
 
-/* Multiply and fold; the key is in the start value. */
-static __always_inline __u64 hash_step(__u64 hash, __u64 value) {
-        hash = (hash ^ value) * 0x9e3779b97f4a7c15ULL;
-        return hash ^ (hash >> 32);
-}
-
 static __always_inline void walk_push(struct scratch *s, __u64 address) {
         s->frames[s->walk.n & RS_FRAMES_MAX] = address;
-        s->walk.hash = hash_step(s->walk.hash, address);
+        hash_add(&s->walk.hash, address);
         s->walk.n++;
 }
 

@@ -90,15 +90,15 @@ static struct bpf_program *sampler_program(Sampler *sampler, uint32_t event) {
 }
 
 static int sampler_load(Sampler *sampler, uint32_t id, const struct rs_grant *grant, unsigned n_cpus) {
-        uint64_t key;
         int r;
 
         sampler->skeleton = sampler_bpf__open();
         if (!sampler->skeleton)
                 return -errno;
-        if (getrandom(&key, sizeof(key), 0) != sizeof(key))
+        if (getrandom(sampler->skeleton->rodata->session_key, sizeof(sampler->skeleton->rodata->session_key), 0) !=
+            sizeof(sampler->skeleton->rodata->session_key))
                 return -EIO;
-        sampler->skeleton->rodata->session_key = key;
+        sampler->skeleton->rodata->tells_kernel = grant->grants & RS_GRANT_KERNEL;
         sampler->skeleton->rodata->max_frames = grant->max_frames;
         sampler->skeleton->rodata->targeted = grant->grants & RS_GRANT_TARGETS;
         sampler->skeleton->rodata->wakeup_mark = grant->ring_size / 4;

@@ -7,6 +7,7 @@
  */
 
 #include <bpf/bpf.h>
+#include <bpf/btf.h>
 #include <bpf/libbpf.h>
 #include <string.h>
 #include <sys/resource.h>
@@ -36,11 +37,31 @@ static int report_program(const struct bpf_program *program) {
         return over;
 }
 
+/* Every part of the programs that a session's grant may leave out is to be there: all that is bool is true. */
+static void switch_on(struct bpf_object *object) {
+        struct bpf_map *map = bpf_object__find_map_by_name(object, ".rodata");
+        const struct btf *btf = bpf_object__btf(object);
+        int id = btf__find_by_name_kind(btf, ".rodata", BTF_KIND_DATASEC);
+        const struct btf_type *section = id < 0 ? NULL : btf__type_by_id(btf, id);
+        size_t size;
+        unsigned char *data = map ? (unsigned char *) bpf_map__initial_value(map, &size) : NULL;
+
+        for (int i = 0; data && section && i < btf_vlen(section); i++) {
+                const struct btf_var_secinfo *v = &btf_var_secinfos(section)[i];
+                const struct btf_type *type = btf__type_by_id(btf, btf__resolve_type(btf, btf__type_by_id(btf, v->type)->type));
+
+                if (btf_is_int(type) && (btf_int_encoding(type) & BTF_INT_BOOL))
+                        data[v->offset] = true;
+        }
+}
+
 static int report_object(const char *path) {
         _cleanup_(object_closep) struct bpf_object *object = bpf_object__open_file(path, NULL);
         struct bpf_program *program;
         int failed = 0;
 
+        if (object)
+                switch_on(object);
         if (!object || bpf_object__load(object) < 0) {
                 printf("%s: does not load: %s\n", path, strerror(errno));
                 return 1;

@@ -1,0 +1,142 @@
+/* SPDX-License-Identifier: GPL-2.0-only */
+#pragma once
+
+/*
+ * The kernel's part of a stack, without its addresses: each becomes a module's number and an offset, or a marker,
+ * before it is put where the records are made. The raw ones lie in a map of their own, which nothing is sent
+ * from, and each is gone from there once it is rewritten.
+ *
+ * The verifier must not follow every path of the search, so that its state lives in the map, and not in a register.
+ */
+
+#include "control.h"
+#include "kernel.h"
+#include "walk.h"
+
+/* Set before the programs are loaded: RS_GRANT_KERNEL. */
+const volatile bool tells_kernel = false;
+
+struct kernel_ranges_map {
+        __uint(type, BPF_MAP_TYPE_ARRAY);
+        __uint(map_flags, BPF_F_RDONLY_PROG);
+        __uint(max_entries, 1);
+        __uint(key_size, sizeof(__u32));
+        __uint(value_size, sizeof(struct rs_kernel_ranges)); /* sizes: clang leaves the type itself out */
+};
+
+/* Empty until the session has got the ranges; another one with every generation of them. */
+struct {
+        __uint(type, BPF_MAP_TYPE_ARRAY_OF_MAPS);
+        __uint(max_entries, 1);
+        __type(key, __u32);
+        __array(values, struct kernel_ranges_map);
+} rs_kernel SEC(".maps");
+
+struct kernel_raw {
+        __u64 size; /* bytes of frames */
+        volatile __u64 at; /* of the search: the last range known to begin at or below */
+        __u64 frames[RS_KERNEL_FRAMES_MAX];
+};
+
+struct {
+        __uint(type, BPF_MAP_TYPE_PERCPU_ARRAY);
+        __uint(max_entries, 1);
+        __type(key, __u32);
+        __type(value, struct kernel_raw);
+} rs_kernel_raw SEC(".maps");
+
+static __always_inline struct kernel_raw *kernel_raw_get(void) {
+        __u32 zero = 0;
+
+        return bpf_map_lookup_elem(&rs_kernel_raw, &zero);
+}
+
+static __always_inline struct rs_kernel_ranges *kernel_ranges_get(void) {
+        __u32 zero = 0;
+        void *map = bpf_map_lookup_elem(&rs_kernel, &zero);
+
+        return map ? bpf_map_lookup_elem(map, &zero) : 0;
+}
+
+/* What may be told of an address. */
+__noinline __u64 kernel_frame(__u64 address) {
+        struct rs_kernel_ranges *ranges = kernel_ranges_get();
+        struct kernel_raw *raw = kernel_raw_get();
+        struct rs_kernel_range *range;
+
+        if (!ranges || !raw)
+                return RS_FRAME_KERNEL;
+        if (address >= ranges->core_start && address < ranges->core_end)
+                return RS_FRAME_KERNEL_BIT | ((address - ranges->core_start) & RS_FRAME_OFFSET_MASK);
+        raw->at = 0;
+        for (__u32 step = RS_KERNEL_RANGES_MAX / 2; step > 0; step /= 2) {
+                __u64 next = raw->at + step;
+
+                if (next < ranges->nr && ranges->ranges[next & (RS_KERNEL_RANGES_MAX - 1)].start <= address)
+                        raw->at = next;
+        }
+        range = &ranges->ranges[raw->at & (RS_KERNEL_RANGES_MAX - 1)];
+        if (ranges->nr > 0 && address >= range->start && address < range->end)
+                return RS_FRAME_KERNEL_BIT | (range->module & RS_FRAME_MODULE_MASK) << RS_FRAME_MODULE_SHIFT |
+                       ((address - range->start) & RS_FRAME_OFFSET_MASK);
+        if (address >= ranges->jit_start && address < ranges->jit_end)
+                return RS_FRAME_KERNEL_JIT;
+        return RS_FRAME_KERNEL_UNKNOWN;
+}
+
+/* One frame from the raw ones to the scratch. */
+__noinline int kernel_step(__u32 i) {
+        struct kernel_raw *raw = kernel_raw_get();
+        struct scratch *s = scratch_get();
+        __u64 frame;
+
+        if (!raw || !s)
+                return STEP_ENDED;
+        i &= RS_KERNEL_FRAMES_MAX - 1;
+        frame = kernel_frame(raw->frames[i]);
+        raw->frames[i] = 0;
+        if (i == 0)
+                s->walk.kernel_leaf = frame;
+        else {
+                walk_push(s, frame);
+                s->walk.nr_kernel++;
+        }
+        return STEP_GOES_ON;
+}
+
+__noinline int kernel_rewrite(void) {
+        struct kernel_raw *raw = kernel_raw_get();
+
+        for (__u32 i = 0; raw && i < RS_KERNEL_FRAMES_MAX; i++)
+                if (i * sizeof(__u64) >= raw->size || kernel_step(i) == STEP_ENDED)
+                        break;
+        return 0;
+}
+
+/*
+ * Puts the callers of where the kernel was interrupted into the scratch, before anything of the user's, and what was
+ * interrupted itself beside them. The chain begins there: neither the interrupt nor we are in it.
+ */
+static __always_inline void kernel_walk(struct scratch *s, struct sample_context *ctx) {
+        struct kernel_raw *raw;
+        long n;
+
+        s->walk.kernel_leaf = RS_FRAME_KERNEL;
+        s->walk.nr_kernel = 0;
+        if (!tells_kernel || CONTEXT_IS_USER(ctx))
+                return;
+        raw = kernel_raw_get();
+        if (!raw || !kernel_ranges_get())
+                return;
+        n = bpf_get_stack(ctx, raw->frames, sizeof(raw->frames), 0);
+        /* No chain, as where the kernel is short of buffers for them: what was interrupted is known at least. */
+        if (n <= 0) {
+                raw->frames[0] = CONTEXT_IP(ctx);
+                n = sizeof(__u64);
+        }
+        raw->size = n;
+        kernel_rewrite();
+        s->walk.max += s->walk.nr_kernel;
+        if (s->walk.max > RS_FRAMES_MAX)
+                s->walk.max = RS_FRAMES_MAX;
+}
