@@ -66,6 +66,23 @@ static inline void fclosep(FILE **f) {
                 fclose(*f);
 }
 
+/* All but the standard ones and these; those may be -1. */
+static inline void close_fds_but(const int *kept, size_t n) {
+        int max = 2;
+
+        for (size_t i = 0; i < n; i++)
+                max = MAX(max, kept[i]);
+        for (int fd = 3; fd <= max; fd++) {
+                size_t i = 0;
+
+                while (i < n && kept[i] != fd)
+                        i++;
+                if (i == n)
+                        (void) close(fd);
+        }
+        (void) close_range(max + 1, ~0U, 0);
+}
+
 #define _cleanup_free_ _cleanup_(freep)
 #define _cleanup_close_ _cleanup_(close_fdp)
 #define _cleanup_fclose_ _cleanup_(fclosep)

@@ -30,6 +30,7 @@ typedef struct Child {
         int fd;    /* -1: the session has closed it */
         unsigned n_events, n_waits;
         struct rs_grant grant;
+        bool waits_for_kernel; /* the first build is under way */
 } Child;
 
 typedef struct Keeper {
@@ -37,6 +38,7 @@ typedef struct Keeper {
         int signal_fd;
         int exe_fd;
         int map_list_fd; /* -1: nobody has asked yet */
+        KernelBuild *build;
         Child children[BUDGET_SESSIONS_MAX];
 } Keeper;
 
@@ -85,6 +87,9 @@ static int keeper_spawn(Keeper *keeper, uint32_t id, const struct rs_grant *gran
         } else
                 *child = (Child){.pid = pid, .id = id, .fd = pair[0], .grant = *grant};
         close_fd(pair[1]);
+        /* It will ask once it has loaded. */
+        if (grant->grants & RS_GRANT_KERNEL)
+                kernel_build_refresh(keeper->build);
         return r;
 }
 
@@ -168,7 +173,38 @@ static int keeper_open_event(Child *child, const struct perf_event_request *requ
         return packet_send(child->fd, &answer, sizeof(answer), &fd, fd >= 0, MSG_DONTWAIT);
 }
 
-static int keeper_answer_session(Child *child) {
+static int keeper_tell_kernel(const Keeper *keeper, Child *child, uint64_t has) {
+        const KernelBuild *build = keeper->build;
+        const struct session_answer answer = {
+                .op = SESSION_OP_KERNEL,
+                .error = build->newest.number == 0 ? ENODATA : 0,
+                .generation = build->newest.number,
+                .size = build->newest.size,
+        };
+        const int fds[] = {build->newest.map_fd, build->newest.names_fd};
+
+        child->waits_for_kernel = false;
+        return packet_send(child->fd, &answer, sizeof(answer), fds, build->newest.number > has ? ELEMENTSOF(fds) : 0,
+                           MSG_DONTWAIT);
+}
+
+/* Nobody waits but for the first tables, while they are being made: the next question gets newer ones. */
+static int keeper_ask_kernel(Keeper *keeper, Child *child, uint64_t has) {
+        if (!(child->grant.grants & RS_GRANT_KERNEL))
+                return -EBADMSG;
+        kernel_build_refresh(keeper->build);
+        child->waits_for_kernel = keeper->build->newest.number == 0 && keeper->build->child_fd >= 0;
+        return child->waits_for_kernel ? 0 : keeper_tell_kernel(keeper, child, has);
+}
+
+static void keeper_take_kernel(Keeper *keeper) {
+        kernel_build_take(keeper->build);
+        for (size_t i = 0; i < ELEMENTSOF(keeper->children); i++)
+                if (keeper->children[i].waits_for_kernel && keeper_tell_kernel(keeper, &keeper->children[i], 0) < 0)
+                        keeper->children[i].fd = close_fd(keeper->children[i].fd);
+}
+
+static int keeper_answer_session(Keeper *keeper, Child *child) {
         struct session_request request;
         Packet packet;
         int r;
@@ -178,7 +214,9 @@ static int keeper_answer_session(Child *child) {
                 return 0;
         if (r <= 0 || packet.size != sizeof(request))
                 return -EBADMSG;
-        return request.op == SESSION_OP_EVENT ? keeper_open_event(child, &request.event) : -EBADMSG;
+        if (request.op == SESSION_OP_EVENT)
+                return keeper_open_event(child, &request.event);
+        return request.op == SESSION_OP_KERNEL ? keeper_ask_kernel(keeper, child, request.generation) : -EBADMSG;
 }
 
 static void keeper_reap(Keeper *keeper) {
@@ -209,21 +247,24 @@ static bool keeper_has_children(const Keeper *keeper) {
 
 static int keeper_loop(Keeper *keeper) {
         while (keeper->front_fd >= 0 || keeper_has_children(keeper)) {
-                struct pollfd fds[2 + BUDGET_SESSIONS_MAX] = {
+                struct pollfd fds[3 + BUDGET_SESSIONS_MAX] = {
                         {.fd = keeper->signal_fd, .events = POLLIN},
                         {.fd = keeper->front_fd, .events = POLLIN},
+                        {.fd = keeper->build->child_fd, .events = POLLIN},
                 };
 
                 for (size_t i = 0; i < BUDGET_SESSIONS_MAX; i++)
-                        fds[2 + i] = (struct pollfd){
+                        fds[3 + i] = (struct pollfd){
                                 .fd = keeper->children[i].pid != 0 ? keeper->children[i].fd : -1,
                                 .events = POLLIN,
                         };
                 if (poll(fds, ELEMENTSOF(fds), -1) < 0 && errno != EINTR)
                         return EXIT_FAILURE;
                 for (size_t i = 0; i < BUDGET_SESSIONS_MAX; i++)
-                        if (fds[2 + i].revents && keeper_answer_session(&keeper->children[i]) < 0)
+                        if (fds[3 + i].revents && keeper_answer_session(keeper, &keeper->children[i]) < 0)
                                 keeper->children[i].fd = close_fd(keeper->children[i].fd);
+                if (fds[2].revents)
+                        keeper_take_kernel(keeper);
                 if (fds[0].revents)
                         keeper_reap(keeper);
                 if (fds[1].revents && keeper_answer_front(keeper) < 0)
@@ -233,10 +274,10 @@ static int keeper_loop(Keeper *keeper) {
 }
 
 /* The children's sockets close with us, and so they end. */
-static int keeper_init(Keeper *keeper, int front_fd, int exe_fd) {
+static int keeper_init(Keeper *keeper, int front_fd, int exe_fd, KernelBuild *build) {
         sigset_t mask;
 
-        *keeper = (Keeper){.front_fd = front_fd, .exe_fd = exe_fd, .map_list_fd = -1};
+        *keeper = (Keeper){.front_fd = front_fd, .exe_fd = exe_fd, .map_list_fd = -1, .build = build};
         sigemptyset(&mask);
         sigaddset(&mask, SIGCHLD);
         if (sigprocmask(SIG_BLOCK, &mask, NULL) < 0)
@@ -245,17 +286,17 @@ static int keeper_init(Keeper *keeper, int front_fd, int exe_fd) {
         return keeper->signal_fd < 0 ? -errno : 0;
 }
 
-int keeper_run(int front_fd, int exe_fd) {
+int keeper_run(int front_fd, int exe_fd, KernelBuild *build) {
         Keeper keeper;
 
-        if (keeper_init(&keeper, front_fd, exe_fd) < 0 || sandbox_enter(SANDBOX_KEEPER) < 0) {
+        if (keeper_init(&keeper, front_fd, exe_fd, build) < 0 || sandbox_enter(SANDBOX_KEEPER) < 0) {
                 log_line(LOG_ERR, "keeper: cannot start: %m");
                 return EXIT_FAILURE;
         }
         return keeper_loop(&keeper);
 }
 
-int keeper_run_direct(int client_fd, int exe_fd) {
+int keeper_run_direct(int client_fd, int exe_fd, KernelBuild *build) {
         struct rs_message end = {.type = RS_END, .len = sizeof(end)};
         struct rs_open open;
         uint32_t id;
@@ -267,7 +308,7 @@ int keeper_run_direct(int client_fd, int exe_fd) {
         if (getrandom(&id, sizeof(id), 0) != sizeof(id))
                 return EXIT_FAILURE;
         id |= 0x80000000;
-        if (keeper_init(&keeper, -1, exe_fd) < 0 || sandbox_enter(SANDBOX_KEEPER) < 0) {
+        if (keeper_init(&keeper, -1, exe_fd, build) < 0 || sandbox_enter(SANDBOX_KEEPER) < 0) {
                 log_line(LOG_ERR, "keeper: cannot start: %m");
                 return EXIT_FAILURE;
         }

@@ -11,6 +11,7 @@
 #include <stdint.h>
 
 #include "grant.h"
+#include "kernel-build.h"
 #include "map-list.h"
 #include "perf-event.h"
 #include "protocol.h"
@@ -64,14 +65,15 @@ struct session_request {
 struct session_answer {
         uint32_t op;
         int32_t error;       /* errno */
-        uint64_t generation; /* KERNEL */
+        uint64_t generation; /* KERNEL: of what the keeper has, and the bytes of its names */
+        uint64_t size;
 };
 
 /* Where a session finds its sockets. */
 #define SESSION_CLIENT_FD 3
 #define SESSION_KEEPER_FD 4
 
-/* Runs until the front closes its end. exe_fd: the helper's own binary. Returns an exit status. */
-int keeper_run(int front_fd, int exe_fd);
+/* Runs until the front closes its end. exe_fd: the helper's own binary; build is borrowed. Returns an exit status. */
+int keeper_run(int front_fd, int exe_fd, KernelBuild *build);
 /* One session for one client, without a front; ends with it. */
-int keeper_run_direct(int client_fd, int exe_fd);
+int keeper_run_direct(int client_fd, int exe_fd, KernelBuild *build);

@@ -51,7 +51,7 @@ static enum rs_error become_keeper(bool direct) {
         return r == PRIVILEGES_OK ? RS_OK : r == PRIVILEGES_NO_USER ? RS_ERROR_NO_USER : RS_ERROR_CAPABILITY;
 }
 
-static int run_bus(int exe_fd) {
+static int run_bus(int exe_fd, KernelBuild *build) {
         int pair[2];
         pid_t pid;
 
@@ -63,14 +63,15 @@ static int run_bus(int exe_fd) {
         }
         if (pid == 0) {
                 close_fd(pair[0]);
-                return keeper_run(pair[1], exe_fd);
+                return keeper_run(pair[1], exe_fd, build);
         }
         close_fd(pair[1]);
         close_fd(exe_fd);
+        kernel_build_done(build);
         return front_run(pair[0]);
 }
 
-static int run_direct(int exe_fd) {
+static int run_direct(int exe_fd, KernelBuild *build) {
         struct rs_message end = {.type = RS_END, .len = sizeof(end)};
 
         end.error = become_keeper(/* direct= */ true);
@@ -78,11 +79,12 @@ static int run_direct(int exe_fd) {
                 (void) packet_send(SESSION_CLIENT_FD, &end, sizeof(end), NULL, 0, MSG_DONTWAIT);
                 return EXIT_FAILURE;
         }
-        return keeper_run_direct(SESSION_CLIENT_FD, exe_fd);
+        return keeper_run_direct(SESSION_CLIENT_FD, exe_fd, build);
 }
 
 int main(int argc, char *argv[]) {
         const char *role = argc == 2 ? argv[1] : "";
+        KernelBuild build;
         int exe_fd;
 
         if (privileges_seal() < 0) {
@@ -106,5 +108,7 @@ int main(int argc, char *argv[]) {
                 log_line(LOG_ERR, "cannot open my own binary: %m");
                 return EXIT_FAILURE;
         }
-        return argc == 2 ? run_direct(exe_fd) : run_bus(exe_fd);
+        /* The one thing CAP_SYSLOG is for; it goes with all that is not the keeper's. */
+        kernel_build_init(&build);
+        return argc == 2 ? run_direct(exe_fd, &build) : run_bus(exe_fd, &build);
 }

@@ -35,8 +35,9 @@ bool privileges_need_sys_admin(void) {
         return fd >= 0 && read(fd, text, sizeof(text) - 1) > 0 && strtol(text, NULL, 10) > 2;
 }
 
-/* Exactly these, not inheritable. */
-static int set_caps(const cap_value_t *permitted, int n_permitted, const cap_value_t *effective, int n_effective) {
+/* Exactly these. */
+static int set_caps(const cap_value_t *permitted, int n_permitted, const cap_value_t *effective, int n_effective,
+                    const cap_value_t *inheritable, int n_inheritable) {
         _cleanup_(cap_freep) cap_t caps = cap_init();
 
         if (!caps)
@@ -44,6 +45,7 @@ static int set_caps(const cap_value_t *permitted, int n_permitted, const cap_val
         /* libcap takes an empty list for a mistake. */
         if ((n_permitted > 0 && cap_set_flag(caps, CAP_PERMITTED, n_permitted, permitted, CAP_SET) < 0) ||
             (n_effective > 0 && cap_set_flag(caps, CAP_EFFECTIVE, n_effective, effective, CAP_SET) < 0) ||
+            (n_inheritable > 0 && cap_set_flag(caps, CAP_INHERITABLE, n_inheritable, inheritable, CAP_SET) < 0) ||
             cap_set_proc(caps) < 0)
                 return -errno;
         return 0;
@@ -104,7 +106,7 @@ int privileges_become_keeper(bool direct) {
         }
         if (cap_reset_ambient() < 0 && errno != EINVAL)
                 return -errno;
-        r = set_caps(wanted, sys_admin ? 3 : 2, wanted, 2);
+        r = set_caps(wanted, sys_admin ? 3 : 2, wanted, 2, NULL, 0);
         if (r < 0)
                 return r;
         /* setresuid() has reset what privileges_seal() set. */
@@ -116,22 +118,16 @@ int privileges_raise_sys_admin(bool on) {
 
         if (!have_permitted(CAP_SYS_ADMIN))
                 return 0;
-        return set_caps(wanted, 3, wanted, on ? 3 : 2);
+        return set_caps(wanted, 3, wanted, on ? 3 : 2, NULL, 0);
 }
 
 int privileges_keep_for_session(void) {
         const cap_value_t kept[] = {CAP_BPF, CAP_PERFMON};
-        _cleanup_(cap_freep) cap_t caps = cap_init();
+        int r = set_caps(kept, 2, NULL, 0, kept, 2);
 
-        if (!caps)
-                return -ENOMEM;
-        if (cap_set_flag(caps, CAP_PERMITTED, 2, kept, CAP_SET) < 0 ||
-            cap_set_flag(caps, CAP_INHERITABLE, 2, kept, CAP_SET) < 0 || cap_set_proc(caps) < 0)
-                return -errno;
-        for (int i = 0; i < 2; i++)
-                if (cap_set_ambient(kept[i], CAP_SET) < 0)
-                        return -errno;
-        return 0;
+        for (int i = 0; r == 0 && i < 2; i++)
+                r = cap_set_ambient(kept[i], CAP_SET) < 0 ? -errno : 0;
+        return r;
 }
 
 int privileges_become_session(void) {
@@ -141,11 +137,11 @@ int privileges_become_session(void) {
                 return PRIVILEGES_NO_CAPABILITY;
         if (cap_reset_ambient() < 0)
                 return -errno;
-        return set_caps(kept, 2, kept, 2);
+        return set_caps(kept, 2, kept, 2, NULL, 0);
 }
 
 int privileges_drop(void) {
         if (cap_reset_ambient() < 0 && errno != EINVAL)
                 return -errno;
-        return set_caps(NULL, 0, NULL, 0);
+        return set_caps(NULL, 0, NULL, 0, NULL, 0);
 }

@@ -8,6 +8,10 @@
  *            the last effective only around perf_event_open
  *   session  CAP_BPF and CAP_PERFMON until its programs are loaded, then none
  *   front    none
+ *   build    none: the keeper's child that makes the kernel's names
+ *
+ * CAP_SYSLOG is for opening /proc/kallsyms and /proc/modules in main(), and is gone before there is a keeper;
+ * without it the kernel's frames have no names.
  *
  * and no_new_privs, not dumpable, everywhere. A keeper that is started as root becomes the system
  * user first; one started as that user, or with ambient capabilities, has nothing to change.

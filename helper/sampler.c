@@ -295,6 +295,12 @@ size_t sampler_get_n_events(Sampler *sampler) {
         return sampler->n_events;
 }
 
+int sampler_set_kernel(Sampler *sampler, int map_fd) {
+        const uint32_t zero = 0;
+
+        return bpf_map_update_elem(bpf_map__fd(sampler->skeleton->maps.rs_kernel), &zero, &map_fd, BPF_ANY) < 0 ? -errno : 0;
+}
+
 int sampler_start(Sampler *sampler) {
         struct bpf_program *programs[] = {
                 sampler->skeleton->progs.on_fork,

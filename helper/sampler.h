@@ -39,6 +39,9 @@ int sampler_track(Sampler *sampler, const struct rs_tracked_key *key, const stru
 int sampler_add_event(Sampler *sampler, int perf_fd, uint32_t event, bool on_exec);
 size_t sampler_get_n_events(Sampler *sampler);
 
+/* Where the kernel's text lies, from now on: SESSION_OP_KERNEL's map, borrowed. */
+int sampler_set_kernel(Sampler *sampler, int map_fd);
+
 int sampler_start(Sampler *sampler);
 void sampler_stop(Sampler *sampler);
 /* Sums by event of the grant, arrays of RS_EVENTS_MAX. */

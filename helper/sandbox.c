@@ -48,7 +48,7 @@ static const int keeper_denied[] = {
         SCMP_SYS(setdomainname), SCMP_SYS(settimeofday), SCMP_SYS(clock_settime), SCMP_SYS(adjtimex),
         SCMP_SYS(clock_adjtime), SCMP_SYS(add_key), SCMP_SYS(request_key), SCMP_SYS(keyctl), SCMP_SYS(userfaultfd),
         SCMP_SYS(io_uring_setup), SCMP_SYS(io_uring_enter), SCMP_SYS(io_uring_register), SCMP_SYS(mknod),
-        SCMP_SYS(mknodat), SCMP_SYS(chmod), SCMP_SYS(fchmod), SCMP_SYS(fchmodat), SCMP_SYS(chown), SCMP_SYS(fchown),
+        SCMP_SYS(mknodat), SCMP_SYS(chmod), SCMP_SYS(fchmodat), SCMP_SYS(chown), SCMP_SYS(fchown),
         SCMP_SYS(fchownat), SCMP_SYS(lchown), SCMP_SYS(unlink), SCMP_SYS(unlinkat), SCMP_SYS(rename),
         SCMP_SYS(renameat), SCMP_SYS(renameat2), SCMP_SYS(link), SCMP_SYS(linkat), SCMP_SYS(symlink),
         SCMP_SYS(symlinkat), SCMP_SYS(mkdir), SCMP_SYS(mkdirat), SCMP_SYS(rmdir), SCMP_SYS(truncate),
@@ -57,6 +57,10 @@ static const int keeper_denied[] = {
         SCMP_SYS(setgid), SCMP_SYS(setregid), SCMP_SYS(setresgid), SCMP_SYS(setgroups), SCMP_SYS(setfsuid),
         SCMP_SYS(setfsgid),
 };
+
+/* kernel-build.c: reads what is open, and fills a memfd and a map. qsort() asks how much memory there is. */
+static const int build[] = {SCMP_SYS(lseek), SCMP_SYS(fstat), SCMP_SYS(newfstatat), SCMP_SYS(sysinfo), SCMP_SYS(fchmod)};
+static const int build_bpf[] = {BPF_MAP_LOOKUP_ELEM, BPF_MAP_UPDATE_ELEM};
 
 /* Signals by way of a descriptor. */
 static const int keeper_denied_fcntl[] = {F_SETOWN, F_SETOWN_EX, F_SETSIG, F_NOTIFY, F_SETLEASE};
@@ -115,6 +119,14 @@ static int allow_session(scmp_filter_ctx filter) {
                                     ELEMENTSOF(session_ioctl));
 }
 
+static int allow_build(scmp_filter_ctx filter) {
+        int r = seccomp_rule_add(filter, SCMP_ACT_ALLOW, SCMP_SYS(fcntl), 1, SCMP_A1(SCMP_CMP_EQ, F_ADD_SEALS));
+
+        if (r >= 0)
+                r = add_commands(filter, SCMP_ACT_ALLOW, SCMP_SYS(bpf), 0, build_bpf, ELEMENTSOF(build_bpf));
+        return r < 0 ? r : allow(filter, build, ELEMENTSOF(build));
+}
+
 static int deny_keeper(scmp_filter_ctx filter) {
         const uint32_t deny = SCMP_ACT_ERRNO(EPERM);
         int r = 0;
@@ -124,6 +136,9 @@ static int deny_keeper(scmp_filter_ctx filter) {
                 if (r == -EDOM)
                         r = 0;
         }
+        /* The names of the kernel become read-only: that, and only that. */
+        if (r >= 0)
+                r = seccomp_rule_add(filter, deny, SCMP_SYS(fchmod), 1, SCMP_A1(SCMP_CMP_NE, 0444));
         if (r >= 0)
                 r = add_commands(filter, deny, SCMP_SYS(fcntl), 1, keeper_denied_fcntl, ELEMENTSOF(keeper_denied_fcntl));
         if (r >= 0)
@@ -133,26 +148,17 @@ static int deny_keeper(scmp_filter_ctx filter) {
 
 int sandbox_enter(enum SandboxRole role) {
         scmp_filter_ctx filter;
-        int r = 0;
+        int r = -ENOMEM;
 
         filter = seccomp_init(role == SANDBOX_KEEPER ? SCMP_ACT_ALLOW : SCMP_ACT_ERRNO(EPERM));
-        if (!filter)
-                return -ENOMEM;
-        switch (role) {
-        case SANDBOX_KEEPER:
-                r = deny_keeper(filter);
-                break;
-        case SANDBOX_FRONT:
-                r = allow_common(filter);
-                if (r >= 0)
-                        r = allow(filter, front, ELEMENTSOF(front));
-                break;
-        case SANDBOX_SESSION:
-                r = allow_common(filter);
-                if (r >= 0)
-                        r = allow_session(filter);
-                break;
-        }
+        if (filter)
+                r = role == SANDBOX_KEEPER ? deny_keeper(filter) : allow_common(filter);
+        if (r >= 0 && role == SANDBOX_FRONT)
+                r = allow(filter, front, ELEMENTSOF(front));
+        if (r >= 0 && role == SANDBOX_SESSION)
+                r = allow_session(filter);
+        if (r >= 0 && role == SANDBOX_BUILD)
+                r = allow_build(filter);
         if (r >= 0)
                 r = seccomp_load(filter);
         seccomp_release(filter);

@@ -36,6 +36,8 @@ typedef struct Session {
         bool paranoid;  /* kernel.perf_event_paranoid is above 2; not readable from the sandbox */
         enum rs_error load_error;
         int load_errno;
+        uint64_t kernel_generation, kernel_size; /* 0: no ranges and names yet */
+        int kernel_names_fd;
         Sampler *sampler;
 } Session;
 
@@ -302,11 +304,45 @@ static int session_target(Session *session, const union rs_any_message *any, Pac
         return session_send(session, &answer.m, sizeof(answer), NULL, 0);
 }
 
+/*
+ * Gets what is newer than what we have. Its addresses are not for us: the map goes where the programs find it, and
+ * is closed. Without any the programs tell "the kernel", and nothing else is different.
+ */
+static int session_update_kernel(Session *session) {
+        const struct session_request request = {.op = SESSION_OP_KERNEL, .generation = session->kernel_generation};
+        struct session_answer answer;
+        Packet packet;
+        int r;
+
+        r = session_ask(session, &request, &answer, &packet);
+        if (r < 0 || packet.n_fds == 0)
+                return r;
+        r = packet.n_fds != 2 ? -EBADMSG : sampler_set_kernel(session->sampler, packet.fds[0]);
+        if (r == 0) {
+                close_fd(session->kernel_names_fd);
+                session->kernel_names_fd = TAKE_FD(packet.fds[1]);
+                session->kernel_generation = answer.generation;
+                session->kernel_size = answer.size;
+        }
+        packet_done(&packet);
+        return r;
+}
+
 static int session_symbols(Session *session, const union rs_any_message *any, _unused_ Packet *packet) {
         struct rs_symbols answer = {};
+        enum rs_error error = RS_OK;
+        int detail = 0;
 
-        answer_init(&answer.m, &any->m, RS_ERROR_NO_KERNEL_NAMES, 0);
-        return session_send(session, &answer.m, sizeof(answer), NULL, 0);
+        if (!(session->grant.grants & RS_GRANT_KERNEL))
+                error = RS_ERROR_STATE;
+        else if ((detail = session_update_kernel(session)) < 0)
+                error = detail == -ENODATA ? RS_ERROR_NO_KERNEL_NAMES : RS_ERROR_INTERNAL;
+        answer_init(&answer.m, &any->m, error, detail);
+        if (error == RS_OK) {
+                answer.generation = session->kernel_generation;
+                answer.size = session->kernel_size;
+        }
+        return session_send(session, &answer.m, sizeof(answer), &session->kernel_names_fd, error == RS_OK);
 }
 
 /* ---- START, STOP, STATS ---- */
@@ -337,6 +373,8 @@ static int session_start(Session *session, const union rs_any_message *any, _unu
                         error = RS_ERROR_STATE;
         } else
                 error = session_open_wide(session, &detail);
+        if (error == RS_OK && (session->grant.grants & RS_GRANT_KERNEL))
+                (void) session_update_kernel(session);
         if (error == RS_OK) {
                 detail = sampler_start(session->sampler);
                 if (detail < 0)
@@ -490,6 +528,7 @@ int session_run(void) {
                 .client_fd = SESSION_CLIENT_FD,
                 .keeper_fd = SESSION_KEEPER_FD,
                 .state = SESSION_NEW,
+                .kernel_names_fd = -1,
         };
         int r;
 

@@ -36,6 +36,7 @@ HELLO, WELCOME, TARGET, TARGETED, START, STARTED, STOP, STOPPED, STATS, STATISTI
 SYMBOLS, SYMBOL_NAMES, MAPS, MAPPINGS = range(14, 18)
 OK, E_VERSION, E_IDENTITY = 0, 2, 3
 E_TARGET_GONE, E_TARGET_HIDDEN, E_TARGET_LIMIT, E_STATE, E_HELPER_GONE, E_PROTOCOL = 12, 13, 14, 15, 17, 19
+E_NO_KERNEL_NAMES = 21
 VERSION = 2
 GRANT_TARGETS, GRANT_DIRECT, GRANT_KERNEL, GRANT_SYSTEM = 1, 2, 4, 8
 TARGETS_MAX = 63
@@ -462,9 +463,9 @@ class Session:
         return self.ask(STATS)
 
 
-def grant_bytes(targets=False, hz=99, ring=65536, depth=127, n_events=1, event=CPU_CLOCK):
+def grant_bytes(targets=False, kernel=False, hz=99, ring=65536, depth=127, n_events=1, event=CPU_CLOCK):
     """struct rs_grant."""
-    return GRANT.pack(0, GRANT_TARGETS if targets else 0, depth, n_events, ring, event, 0, hz, *([0] * 21))
+    return GRANT.pack(0, (GRANT_TARGETS if targets else 0) | (GRANT_KERNEL if kernel else 0), depth, n_events, ring, event, 0, hz, *([0] * 21))
 
 
 def start_direct(**kwargs):

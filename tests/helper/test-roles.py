@@ -37,7 +37,9 @@ CAPS = {
 FDS = {
     "front": {"socket": 2, "anon_inode:[eventpoll]": 1, "anon_inode:[timerfd]": 1},
     # The link lists maps; it is there once a session has ended.
-    "keeper": {"socket": 1, "anon_inode:[signalfd]": 1, "helper": 1, "anon_inode:bpf_link": 1},
+    # The kernel's symbols were opened with CAP_SYSLOG, which is gone; /proc/modules is where the kernel has modules.
+    "keeper": {"socket": 1, "anon_inode:[signalfd]": 1, "helper": 1, "anon_inode:bpf_link": 1, "/proc/kallsyms": 1,
+               "/proc/modules": int(os.path.exists("/proc/modules"))},
     # The sampler of eight slots, four process programs, the iterator; ring, counters and control maps.
     # /dev/null stands where the map with the identity was.
     "session": {"socket": 2, "/dev/null": 1, "anon_inode:bpf-map": None, "anon_inode:bpf-prog": None,
@@ -185,14 +187,14 @@ def stages(way, front, keeper, suffix, asked):
         look(1)
         with way.act():
             h.check(s.target(p.pid) == (h.OK, 1), "TARGET refused")
-        # One event, and its link.
-        look(1, {"anon_inode:[perf_event]": 1, "anon_inode:bpf_link": 1})
+        # One event, its link, and that of fork.
+        look(1, {"anon_inode:[perf_event]": 1, "anon_inode:bpf_link": 2})
         h.check(s.start() == h.OK, "START refused")
-        # And fork, exec, rename and exit.
+        # And exec, rename and exit.
         running = {"anon_inode:[perf_event]": 1, "anon_inode:bpf_link": 5}
         session = look(1, running)
         h.check(s.stop() == h.OK, "STOP refused")
-        look(1, {"anon_inode:[perf_event]": 1, "anon_inode:bpf_link": 1})
+        look(1, {"anon_inode:[perf_event]": 1, "anon_inode:bpf_link": 2})
     h.until("the session ends", lambda: not os.path.isdir(f"/proc/{session}"))
     if front:
         check_keeper(keeper, "keeper" + suffix)

@@ -1,0 +1,109 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+
+#include "kernel-build.h"
+
+#include <bpf/bpf.h>
+#include <signal.h>
+#include <sys/mman.h>
+#include <time.h>
+
+#include "control.h"
+#include "packet.h"
+#include "privileges.h"
+#include "sandbox.h"
+#include "util.h"
+
+/* Hundreds of times what a build takes. */
+#define BUILD_SEC 20
+
+void kernel_build_init(KernelBuild *build) {
+        *build = (KernelBuild){
+                .symbols_fd = open("/proc/kallsyms", O_RDONLY | O_CLOEXEC),
+                /* Not there where the kernel has no modules. */
+                .modules_fd = open("/proc/modules", O_RDONLY | O_CLOEXEC),
+                .newest = {.map_fd = -1, .names_fd = -1},
+                .next = {.map_fd = -1, .names_fd = -1},
+                .child_fd = -1,
+        };
+}
+
+void kernel_build_done(KernelBuild *build) {
+        close_fd(build->symbols_fd);
+        close_fd(build->modules_fd);
+}
+
+/* ---- the child ---- */
+
+static void child_run(KernelBuild *build, int socket_fd) {
+        int names_fd = build->next.names_fd = memfd_create("ringside-kernel", MFD_CLOEXEC | MFD_ALLOW_SEALING);
+        const int kept[] = {socket_fd, names_fd, build->next.map_fd, build->symbols_fd, build->newest.map_fd,
+                            build->newest.names_fd};
+
+        /* perf-event.c has a handler; here it is to kill. */
+        signal(SIGALRM, SIG_DFL);
+        alarm(BUILD_SEC);
+        close_fds_but(kept, ELEMENTSOF(kept));
+        if (names_fd < 0 || privileges_drop() < 0 || sandbox_enter(SANDBOX_BUILD) < 0)
+                _exit(EXIT_FAILURE);
+        /* What it says is what it has made, which is nothing where the number is 0. */
+        if (kernel_builder_run(build->symbols_fd, &build->newest, &build->next) < 0)
+                build->next.number = 0;
+        _exit(packet_send(socket_fd, &build->next, sizeof(build->next), &names_fd, build->next.number != 0, 0) < 0);
+}
+
+/* ---- the keeper ---- */
+
+static int kernel_build_start(KernelBuild *build) {
+        LIBBPF_OPTS(bpf_map_create_opts, options, .map_flags = BPF_F_RDONLY_PROG);
+        int pair[2];
+        pid_t pid;
+
+        if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, pair) < 0)
+                return -errno;
+        build->next.map_fd = bpf_map_create(BPF_MAP_TYPE_ARRAY, "rs_kernel", sizeof(uint32_t),
+                                            sizeof(struct rs_kernel_ranges), 1, &options);
+        pid = build->next.map_fd < 0 ? -1 : fork();
+        if (pid == 0)
+                child_run(build, pair[1]);
+        /* Without a child nobody has the other end: that is what is found out next. */
+        build->child_fd = pair[0];
+        close_fd(pair[1]);
+        return 0;
+}
+
+void kernel_build_refresh(KernelBuild *build) {
+        struct timespec now;
+        uint64_t hash;
+
+        if (build->symbols_fd < 0 || build->child_fd >= 0 || clock_gettime(CLOCK_MONOTONIC, &now) < 0 ||
+            (build->checked != 0 && build->checked == (uint64_t) now.tv_sec))
+                return;
+        build->checked = now.tv_sec;
+        hash = kernel_modules_hash(build->modules_fd);
+        if (hash != build->modules_hash && kernel_build_start(build) == 0)
+                build->modules_hash = hash;
+}
+
+void kernel_build_take(KernelBuild *build) {
+        KernelGeneration result;
+        Packet packet;
+        int r;
+
+        r = packet_receive(build->child_fd, &result, sizeof(result), 1, MSG_DONTWAIT, &packet);
+        build->child_fd = close_fd(build->child_fd);
+        /* It died: another may fare better. Where it only says that there are no names, there never will be any. */
+        if (r <= 0 || packet.size != sizeof(result))
+                build->modules_hash = 0;
+        else if (packet.n_fds == 1 && fcntl(packet.fds[0], F_GET_SEALS) == KERNEL_NAMES_SEALS &&
+                 result.next_module >= build->newest.next_module && bpf_map_freeze(build->next.map_fd) == 0) {
+                close_fd(build->newest.map_fd);
+                close_fd(build->newest.names_fd);
+                build->newest = (KernelGeneration){build->newest.number + 1, TAKE_FD(build->next.map_fd),
+                                                   packet.fds[0], result.next_module,
+                                                   lseek(packet.fds[0], 0, SEEK_END)};
+                packet.n_fds = 0;
+        }
+        if (r > 0)
+                packet_done(&packet);
+        build->next.map_fd = close_fd(build->next.map_fd);
+}

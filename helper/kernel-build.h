@@ -1,0 +1,29 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+#pragma once
+
+/*
+ * The newest tables of the kernel's text and names, which the keeper has for its sessions. A child of the
+ * keeper makes them (kernel-builder.h), without capabilities and in a sandbox of its own; the keeper only ever sees
+ * the descriptors it gives back, and never waits for it.
+ */
+
+#include <stdint.h>
+
+#include "kernel-builder.h"
+
+typedef struct KernelBuild {
+        int symbols_fd; /* /proc/kallsyms, opened with CAP_SYSLOG: it shows addresses for ever; -1: there is none */
+        int modules_fd; /* /proc/modules, the same */
+        KernelGeneration newest, next; /* the map of the newest is frozen */
+        uint64_t modules_hash;
+        uint64_t checked; /* CLOCK_MONOTONIC, s */
+        int child_fd;     /* of a build under way: ready when it is over; -1: there is none */
+} KernelBuild;
+
+/* Opens what is there, while there is CAP_SYSLOG. */
+void kernel_build_init(KernelBuild *build);
+void kernel_build_done(KernelBuild *build);
+/* Looks, at most once a second, whether there is something new, and starts a build then. */
+void kernel_build_refresh(KernelBuild *build);
+/* Takes in what the child says, or that it is gone. */
+void kernel_build_take(KernelBuild *build);

@@ -1,0 +1,94 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+
+#include "kernel-builder.h"
+
+#include <bpf/bpf.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+
+#include "kernel-table.h"
+#include "util.h"
+
+/* Several times what any kernel has. */
+#define TEXT_MAX (256U << 20)
+
+static int read_all(int fd, char **ret, size_t *ret_size) {
+        size_t size = 0, capacity = 1 << 20;
+        char *text = NULL, *more;
+        ssize_t n = 1;
+
+        if (lseek(fd, 0, SEEK_SET) < 0)
+                return -errno;
+        while (n > 0 && capacity <= TEXT_MAX && (more = realloc(text, capacity *= 2))) {
+                text = more;
+                while (size < capacity && (n = RETRY_ON_EINTR(read(fd, text + size, capacity - size))) > 0)
+                        size += n;
+        }
+        *ret = text;
+        *ret_size = size;
+        return n == 0 ? 0 : n < 0 ? -errno : -ENOMEM;
+}
+
+/* The generation before this one, as its tables tell it. */
+static int last_table(const KernelGeneration *last, KernelTable *table) {
+        const uint32_t zero = 0;
+        struct stat st;
+
+        if (bpf_map_lookup_elem(last->map_fd, &zero, &table->ranges) < 0 || fstat(last->names_fd, &st) < 0)
+                return -errno;
+        table->size = st.st_size;
+        table->names = mmap(NULL, table->size, PROT_READ, MAP_PRIVATE, last->names_fd, 0);
+        if (table->names == MAP_FAILED)
+                return -errno;
+        table->next_module = last->next_module;
+        return 0;
+}
+
+static int write_table(const KernelTable *table, const KernelGeneration *next) {
+        const char *p = (const char *) table->names;
+        const uint32_t zero = 0;
+        ssize_t n;
+
+        if (bpf_map_update_elem(next->map_fd, &zero, &table->ranges, BPF_ANY) < 0)
+                return -errno;
+        for (size_t left = table->size; left > 0; left -= n, p += n)
+                if ((n = RETRY_ON_EINTR(write(next->names_fd, p, left))) <= 0)
+                        return -errno;
+        /* Everybody who has it has the same file: nobody is to change anything about it, not even attributes. */
+        return fchmod(next->names_fd, 0444) < 0 || fcntl(next->names_fd, F_ADD_SEALS, KERNEL_NAMES_SEALS) < 0 ? -errno : 0;
+}
+
+int kernel_builder_run(int symbols_fd, const KernelGeneration *last, KernelGeneration *next) {
+        /* The process ends after this: nothing is given back. */
+        static KernelTable old, table;
+        char *text = NULL;
+        size_t size = 0;
+        int r;
+
+        r = read_all(symbols_fd, &text, &size);
+        if (r == 0 && last->number > 0)
+                r = last_table(last, &old);
+        if (r == 0)
+                r = kernel_table_build(last->number > 0 ? &old : NULL, last->number + 1, text, size, &table);
+        if (r == 0)
+                r = write_table(&table, next);
+        next->number = table.ranges.generation;
+        next->next_module = table.next_module;
+        return r;
+}
+
+uint64_t kernel_modules_hash(int fd) {
+        uint64_t hash = 0xcbf29ce484222325;
+        unsigned field = 0;
+        char buffer[4096];
+        ssize_t n;
+
+        (void) lseek(fd, 0, SEEK_SET);
+        while ((n = read(fd, buffer, sizeof(buffer))) > 0)
+                for (ssize_t i = 0; i < n; i++) {
+                        if (field != 2 && field != 3)
+                                hash = (hash ^ (unsigned char) buffer[i]) * 0x100000001b3;
+                        field = buffer[i] == '\n' ? 0 : field + (buffer[i] == ' ');
+                }
+        return hash | 1;
+}

@@ -1,0 +1,34 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+#pragma once
+
+/*
+ * All that reads the kernel's symbols: from /proc/kallsyms, open already, to a map and a memfd. It runs in a child
+ * of the helper's keeper that has these descriptors and nothing else.
+ */
+
+#include <fcntl.h>
+#include <stdint.h>
+
+/* Of the names, once they are done. */
+#define KERNEL_NAMES_SEALS (F_SEAL_SEAL | F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_WRITE)
+
+/* What is known of the kernel's modules at one time. */
+typedef struct KernelGeneration {
+        uint64_t number; /* 0: nothing yet */
+        int map_fd;      /* array of one struct rs_kernel_ranges */
+        int names_fd;    /* sealed memfd, common/kernel-names.h */
+        uint32_t next_module;
+        uint64_t size; /* bytes of names */
+} KernelGeneration;
+
+/*
+ * Makes `next` from what symbols_fd tells, where the modules of the last generation keep their numbers. Its
+ * map_fd and names_fd are the caller's and empty; the rest is set on success. Returns 0, -ENODATA: there are no addresses to
+ * be had; or another -errno.
+ */
+int kernel_builder_run(int symbols_fd, const KernelGeneration *last, KernelGeneration *next);
+/*
+ * Of what /proc/modules says, open already: another one means other modules. Over name, size, state and address of each: not
+ * how often it is used, and by whom. Never 0.
+ */
+uint64_t kernel_modules_hash(int fd);

@@ -1,0 +1,285 @@
+# SPDX-License-Identifier: LGPL-2.1-or-later
+"""
+Kernel frames: names that are root's /proc/kallsyms without its addresses, in a file nobody can change; stacks that
+go from the kernel into the user's program; and neither without the grant, or where the kernel tells nothing.
+"""
+
+import contextlib
+import errno
+import fcntl
+import mmap
+import os
+import re
+import struct
+import subprocess
+import time
+
+import harness as h
+
+A, _ = h.users()
+LIB = os.environ["RINGSIDE_TEST_SOURCE"] + "/tests/lib"
+KERNEL_BIT = 1 << 63
+MARKER, JIT, UNKNOWN = (KERNEL_BIT | n << 48 for n in (0x7fff, 0x7ffe, 0x7ffd))
+MARKERS = {MARKER, JIT, UNKNOWN}
+F_ADD_SEALS, F_GET_SEALS, ALL_SEALS = 1033, 1034, 1 | 2 | 4 | 8
+NOISE = re.compile(r"^(__pfx_|__cfi_|\$|\.)")
+QUIET = {"kernel": ("s", "quiet")}
+
+
+def rules(name):
+    subprocess.run([LIB + "/polkit-rules", name if name == "default" else f"{LIB}/{name}.rules"], check=True)
+
+
+def kallsyms():
+    """{module: {offset or address: {names}}} of all code, and where the core's begins."""
+    start = end = 0
+    lines = []
+    for line in h.read("/proc/kallsyms").splitlines():
+        m = re.match(r"([0-9a-f]+) ([tTwW]) (\S+)(?:\t\[(\S+)\])?$", line)
+        if not m:
+            continue
+        address = int(m[1], 16)
+        start, end = (address if m[3] == name and not m[4] else old for name, old in (("_stext", start), ("_etext", end)))
+        if not NOISE.match(m[3]) and not (m[4] or "").startswith(("bpf", "__builtin__")):
+            lines.append((m[4], address, m[3]))
+    found = {}
+    for module, address, name in lines:
+        if module or start <= address < end:
+            found.setdefault(module or "kernel", {}).setdefault(address - (0 if module else start), set()).add(name)
+    return found, start, end
+
+
+class Names:
+    """struct rs_kernel_names."""
+
+    def __init__(self, data):
+        self.magic, self.version, self.generation, n_modules, n_symbols, size = struct.unpack_from("<IIQIIQ", data)
+        h.check((self.magic, self.version) == (0x6e6b7372, 1), "not kernel names")
+        symbols = 32 + 16 * n_modules
+        strings = symbols + 8 * n_symbols
+        h.check(len(data) == strings + size, f"{len(data)} bytes, not {strings + size}")
+
+        def string(at):
+            return data[strings + at:data.index(b"\0", strings + at)].decode()
+        self.modules, self.numbers = {}, {}
+        for i in range(n_modules):
+            number, name, first, n = struct.unpack_from("<IIII", data, 32 + 16 * i)
+            table = [struct.unpack_from("<II", data, symbols + 8 * j) for j in range(first, first + n)]
+            h.check(table == sorted(table), "offsets are not sorted")
+            self.modules[number] = [(offset, string(at)) for offset, at in table]
+            self.numbers[string(name)] = number
+        h.check(list(self.modules) == sorted(self.modules), "modules are not sorted")
+
+    def name(self, frame):
+        """Of a frame's function; None: a marker."""
+        if frame in MARKERS:
+            return None
+        h.check(frame & KERNEL_BIT, f"{frame:#x} is no kernel frame")
+        module, offset = frame >> 48 & 0x7fff, frame & (1 << 48) - 1
+        below = [name for at, name in self.modules[module] if at <= offset]
+        h.check(below, f"{frame:#x} is before its module")
+        return below[-1]
+
+
+def symbols(session):
+    """(error, names, fd)"""
+    error, data = session.ask(h.SYMBOLS)
+    h.check(len(data) == 40, f"SYMBOL_NAMES has {len(data)} bytes")
+    generation, size = struct.unpack_from("<QQ", data, 24)
+    if error != h.OK:
+        h.check(generation == 0 and size == 0, "an error, and names")
+        return error, None, -1
+    fd = session.fds[-1]
+    with mmap.mmap(fd, size, prot=mmap.PROT_READ) as m:
+        names = Names(m[:])
+    h.check(os.fstat(fd).st_size == size and names.generation == generation, "SYMBOL_NAMES says what is not in the file")
+    return error, names, fd
+
+
+def ring_records(session, size):
+    """All records so far as bytes, and all of the ring's memory; nothing has been consumed and nothing overwritten."""
+    with mmap.mmap(session.fds[0], 4096 + size, mmap.MAP_SHARED, mmap.PROT_READ, offset=4096) as m:
+        end, = struct.unpack_from("<Q", m)
+        raw = m[4096:4096 + size]
+    h.check(end < size, "the ring is full")
+    records, at = [], 0
+    while at < end:
+        length = struct.unpack_from("<I", raw, at)[0] & 0x3fffffff
+        records.append(raw[at + 8:at + 8 + length])
+        at += 8 + (length + 7 & ~7)
+    return records, raw
+
+
+def sample(way, session, seconds=1.0):
+    """(samples, stacks, raw) of a process of A's that is in system calls nearly all the time."""
+    with h.killed(A.spawn("dd", "if=/dev/zero", "of=/dev/null", "bs=1M", stderr=subprocess.DEVNULL)) as p:
+        h.until("the target runs", lambda: h.read(f"/proc/{p.pid}/comm") == "dd\n")
+        with way.act():
+            h.check(session.target(p.pid)[0] == h.OK, "TARGET refused")
+        h.check(session.start() == h.OK, "START refused")
+        h.until("samples", lambda: sum(r[0] == 1 for r in ring_records(session, 1 << 20)[0]) > 200, timeout=60)
+        h.check(session.stop() == h.OK, "STOP refused")
+    records, raw = ring_records(session, 1 << 20)
+    samples, stacks = [], {}
+    for r in records:
+        if r[0] == 1:
+            flags, = struct.unpack_from("<H", r, 6)
+            samples.append((flags, *struct.unpack_from("<QQ", r, 24)))
+        elif r[0] == 3:
+            ident, _, nr_kernel, nr_user = struct.unpack_from("<QIHH", r, 8)
+            frames = struct.unpack_from(f"<{nr_kernel + nr_user}Q", r, 24)
+            h.check(len(r) == 24 + 8 * len(frames), "STACK has a wrong length")
+            stacks[ident] = (frames[:nr_kernel], frames[nr_kernel:])
+    return samples, stacks, raw
+
+
+def ready(way, **kwargs):
+    kwargs = dict(QUIET, **kwargs) if way.connection else dict(kwargs, kernel=True)
+    return way.ready(targets=True, hz=999, ring=1 << 20, **kwargs)
+
+
+@contextlib.contextmanager
+def way(name):
+    """The bus with a rule that grants, or directly."""
+    if name == "direct":
+        yield h.Way(name, A)
+        return
+    rules("profile-kernel")
+    try:
+        with A.connect() as c:
+            yield h.Way(name, A, c)
+    finally:
+        rules("default")
+
+
+def refused(what, func):
+    try:
+        func()
+    except OSError as e:
+        h.check(e.errno in (errno.EPERM, errno.EACCES, errno.EBADF, errno.EINVAL), f"{what}: {e}")
+    else:
+        raise h.Failure(f"{what} was not refused")
+
+
+def check_sealed(fd):
+    h.check(fcntl.fcntl(fd, F_GET_SEALS) == ALL_SEALS, f"seals are {fcntl.fcntl(fd, F_GET_SEALS):#x}")
+
+    def writable():
+        again = os.open(f"/proc/self/fd/{fd}", os.O_RDWR)
+        os.close(again)
+    refused("write", lambda: os.pwrite(fd, b"x", 0))
+    refused("ftruncate", lambda: os.ftruncate(fd, 0))
+    refused("growing", lambda: os.ftruncate(fd, 1 << 30))
+    refused("a writable mapping", lambda: mmap.mmap(fd, 4096))
+    refused("a seal more", lambda: fcntl.fcntl(fd, F_ADD_SEALS, 16))
+    with A.act():
+        refused("opening it to write", writable)
+        refused("chmod", lambda: os.fchmod(fd, 0o777))
+        refused("an attribute", lambda: os.setxattr(fd, "user.x", b"x"))
+
+
+def check_names(names):
+    wanted, start, _ = kallsyms()
+    for module, number in names.numbers.items():
+        places = wanted.pop(module)
+        base = 0 if module == "kernel" else min(places)
+        h.check([offset + base for offset, _ in names.modules[number]] == sorted(places), f"{module}: other places")
+        for offset, name in names.modules[number]:
+            h.check(name in places[offset + base], f"{module}: {name} is not at {offset:#x}")
+    h.check(not wanted, f"no names for {list(wanted)}")
+
+
+def test_names():
+    for name in ("bus", "direct"):
+        with way(name) as w, ready(w) as s:
+            error, names, fd = symbols(s)
+            h.check(error == h.OK, f"SYMBOLS: error {error}")
+            h.check(names.generation == 1, f"generation {names.generation}")
+            check_sealed(fd)
+            check_names(names)
+            # It goes on working, and from START on as well.
+            with h.killed(A.spin()) as p:
+                with w.act():
+                    h.check(s.target(p.pid)[0] == h.OK, "TARGET refused")
+                h.check(s.start() == h.OK, "START refused")
+                h.check(symbols(s)[1].generation == 1, "nothing has changed, and there is a new generation")
+
+
+def test_frames():
+    _, start, end = kallsyms()
+    for name in ("bus", "direct"):
+        with way(name) as w, ready(w) as s:
+            samples, stacks, raw = sample(w, s)
+            names = symbols(s)[1]
+            in_kernel = [(leaf, stack) for flags, leaf, stack in samples if flags & 1]
+            h.check(len(in_kernel) > len(samples) / 2, f"{len(in_kernel)} of {len(samples)} samples in the kernel")
+            # What has no frame on its way to user space: the first instructions of an entry, the last of an exit.
+            joined = 0
+            for leaf, stack in in_kernel:
+                h.check(leaf & KERNEL_BIT and leaf != MARKER, f"{leaf:#x} in the kernel")
+                kernel, user = stacks[stack]
+                h.check(all(f & KERNEL_BIT for f in kernel) and not any(f & KERNEL_BIT for f in user),
+                        "kernel frames are not before user frames")
+                functions = [names.name(f) for f in (leaf, *kernel)]
+                joined += bool(user) and any(f and "syscall" in f.lower() for f in functions)
+                # Where it was interrupted, and not what interrupted it.
+                h.check(not any(f and re.search("bpf_prog|perf_event_overflow|^bpf_get_stack", f) for f in functions),
+                        f"we are in it: {functions}")
+            h.check(joined > len(in_kernel) * 0.8, f"{joined} of {len(in_kernel)} go through a system call")
+            h.check(any(len(stacks[stack][0]) > 2 for _, stack in in_kernel), "no stack is deeper than two frames")
+            # Not one 8 bytes, wherever they begin, are in the kernel's text.
+            top = (start >> 32).to_bytes(4, "little")
+            at = raw.find(top, 4)
+            while at >= 0:
+                value = int.from_bytes(raw[at - 4:at + 4], "little")
+                h.check(not start <= value < end, f"{value:#x} is in the ring")
+                at = raw.find(top, at + 1)
+
+
+def check_without(w, s, error):
+    samples, stacks, _ = sample(w, s)
+    h.check(symbols(s)[0] == error, f"SYMBOLS: error {symbols(s)[0]}")
+    leaves = {leaf for flags, leaf, _ in samples if flags & 1}
+    h.check(leaves == {MARKER}, f"kernel leaves {[hex(leaf) for leaf in leaves]}")
+    h.check(not any(kernel for kernel, _ in stacks.values()), "kernel frames, and no grant")
+
+
+def test_without():
+    # Asked for and not granted, not asked for, and directly.
+    with A.connect() as c:
+        w = h.Way("bus", A, c)
+        for extra in (QUIET, {}):
+            with w.ready(targets=True, hz=999, ring=1 << 20, **extra) as s:
+                check_without(w, s, h.E_STATE)
+    w = h.Way("direct", A)
+    with w.ready(targets=True, hz=999, ring=1 << 20) as s:
+        check_without(w, s, h.E_STATE)
+
+
+@contextlib.contextmanager
+def instead_of(path, text):
+    """A /proc file as it would be elsewhere; the helper that is started inside sees it. Yields a function that rewrites it."""
+    fake = "/run/fake-" + os.path.basename(path)
+
+    def write(text):
+        with open(fake, "w") as f:
+            f.write(text)
+    write(text)
+    subprocess.run(["mount", "--bind", fake, path], check=True)
+    try:
+        yield write
+    finally:
+        subprocess.run(["umount", path], check=True)
+
+
+def test_restricted():
+    """kernel.kptr_restrict is 2, the kernel has no symbols, or the file is no such file."""
+    real = h.read("/proc/kallsyms")
+    for text in (re.sub("^[0-9a-f]+", "0" * 16, real, flags=re.M), "", "no symbols\n\0\n\xff" * 1000):
+        with instead_of("/proc/kallsyms", text):
+            w = h.Way("direct", A)
+            with ready(w) as s:
+                check_without(w, s, h.E_NO_KERNEL_NAMES)
+
+
+h.main(test_names, test_frames, test_without, test_restricted)
