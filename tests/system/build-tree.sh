@@ -10,7 +10,7 @@ umask 022
 exec 3>&1 >&2 </dev/null
 
 packages=systemd,systemd-sysv,dbus,polkitd,libpam-systemd,login,passwd,udev,kmod,util-linux,procps,libcap2-bin
-packages+=,python3-minimal
+packages+=,dbus-user-session,python3-minimal
 packages+=,libbpf1,libelf1,libdw1,libsqlite3-0,libjson-c5,libprotobuf-c1,libseccomp2,libcap2,zlib1g
 
 skip() {
@@ -36,7 +36,8 @@ if [ -e "$out/tree.cpio" ] && [ -n "$(find "$out" -maxdepth 0 -mtime -30)" ]; th
         echo "$out" >&3
         exit 0
 fi
-rm -rf "$cache"/tree-* "$cache"/new-tree-* # older versions, and what was interrupted
+rm -rf "$cache"/new-tree-* # what was interrupted
+find "$cache" -maxdepth 1 -name 'tree-*' -mtime +0 -exec rm -rf '{}' '+' # older ones, that nobody runs any more
 new=$(mktemp -d "$cache/new-tree-XXXXXX")
 trap 'rm -rf "$new"' EXIT
 mkdir "$new/out"

@@ -37,7 +37,8 @@ if [ -e "$out/vmlinuz" ] && [ -n "$(find "$out" -maxdepth 0 -mtime -30)" ]; then
         echo "$out" >&3
         exit 0
 fi
-rm -rf "$cache/kernel-$1-"* "$cache/new-kernel-$1-"* # older versions, and what was interrupted
+rm -rf "$cache/new-kernel-$1-"* # what was interrupted
+find "$cache" -maxdepth 1 -name "kernel-$1-*" -mtime +0 -exec rm -rf '{}' '+' # older ones
 new=$(mktemp -d "$cache/new-kernel-$1-XXXXXX")
 trap 'rm -rf "$new"' EXIT
 mkdir "$new/out"

@@ -82,6 +82,9 @@ class Command:
         """Whether it says something, or ends, within that time."""
         return bool(select.select([self.output], [], [], timeout)[0])
 
+    def ended(self):
+        return bool(select.select([self.socket], [], [], 0)[0])
+
     def terminate(self):
         os.kill(self.pid, signal.SIGTERM)
 

@@ -7,33 +7,39 @@ that nobody needs any longer.
 import os
 import time
 
-from machine import check, collapsed, sh, unit_property, until
+from machine import Failure, check, collapsed, sh, unit_property, until
 
 UNIT = "ringside-helper.service"
 MEETING = "/run/ringside-meeting"  # where the recorded program and the driver wait for each other
 IDLE = 60
 
 
+def record_command(options, before, after):
+    return f"ringside record {options} -o r.ringside -- sh -c '{before}; meet; {after}'"
+
+
 class Recorded:
     """
-    A program that is being recorded in a session: `before` has run, and `after` will when resume() is called. Both
-    are workload-busy under another name, so that a recording tells from which time it has samples.
+    A program that is being recorded in a session. It comes half-way, where it calls meet; the rest happens when
+    resume() is called. `before` and `after` are workload-busy under another name, so that a recording tells from which
+    time it has samples.
     """
 
-    def __init__(self, session, options="-F 99", before="/test/before 0.5", after="/test/after 0.5"):
+    def __init__(self, session, script=None):
         self.session = session
         sh("rm", "-rf", MEETING)
         sh("install", "-d", "-m", "1777", MEETING)
         for name in "before", "after":
-            sh("cp", "/test/workload-busy", f"/test/{name}")
-        self.command = session.start(
-            "sh", "-c", f"rm -f r.ringside; ringside record {options} -o r.ringside -- sh -c '{before}; touch {MEETING}/middle; "
-            f"until test -e {MEETING}/go; do sleep 0.1; done; {after}'")
-        try:
-            until("the recorded program is half-way", lambda: os.path.exists(f"{MEETING}/middle"))
-        except Exception:
-            print(self.command.wait(5)[1])
-            raise
+            sh("cp", "--remove-destination", "/test/workload-busy", f"/test/{name}")
+        script = script or record_command("-F 99", "/test/before 0.5", "/test/after 0.5")
+        meet = f"touch {MEETING}/middle; until test -e {MEETING}/go; do sleep 0.1; done"
+        self.command = session.start("sh", "-c", "rm -f r.ringside; " + script.replace("meet", meet))
+        until("the recorded program is half-way", self.is_half_way)
+
+    def is_half_way(self):
+        if self.command.ended():
+            raise Failure(f"it has ended before that: {self.command.wait()}")
+        return os.path.exists(f"{MEETING}/middle")
 
     def resume(self):
         """(exit status, output, stacks) of the recording"""

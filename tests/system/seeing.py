@@ -6,19 +6,19 @@ import re
 from machine import check, collapsed, sh
 
 RULE = """polkit.addRule(function (action, subject) {
-        if (action.id == "org.ringside.helper1.profile-own" && subject.isInGroup("developers"))
+        if (ACTIONS.indexOf(action.id) >= 0 && subject.isInGroup("developers"))
                 return polkit.Result.YES;
 });
 """
 
 
-def allow(*users):
+def allow(users, actions=("own",)):
     """As docs/polkit.md has it for machines without a screen."""
     sh("groupadd", "-f", "developers")
     for user in users:
         sh("usermod", "-aG", "developers", user)
-    with open("/etc/polkit-1/rules.d/50-ringside.rules", "w") as f:
-        f.write(RULE)
+    with open("/etc/polkit-1/rules.d/50-ringside.rules", "w", encoding="utf-8") as f:
+        f.write(RULE.replace("ACTIONS", str([f"org.ringside.helper1.profile-{action}" for action in actions])))
     sh("systemctl", "restart", "polkit")
 
 
@@ -26,7 +26,7 @@ def two_at_once(a, b):
     """Both record all they may see, while both have something to be seen."""
     commands = []
     for session in a, b:
-        sh("cp", "/test/workload-busy", f"/test/{session.user}-busy")
+        sh("cp", "--remove-destination", "/test/workload-busy", f"/test/{session.user}-busy")
     for session in a, b:
         commands.append(session.start("sh", "-c", f"rm -f r.ringside; /test/{session.user}-busy 100 & "
                                       "ringside record -q -F 99 -d 2 -o r.ringside; kill $!"))
@@ -56,3 +56,24 @@ def in_pid_namespace(user):
     """Without a session, so there must be a rule."""
     return pid_is_right(lambda script: sh("unshare", "--pid", "--fork", "--mount-proc", "--kill-child", "--",
                                           "runuser", "-u", user, "--", "sh", "-c", script))
+
+
+def only_the_unit(session, manager):
+    """A unit's processes, and none of the user's others. manager: options that say whose unit it is."""
+    for name in "inside", "outside":
+        sh("cp", "--remove-destination", "/test/workload-busy", f"/test/{name}")
+    if manager:
+        session.shell(f"systemd-run {manager} --quiet --collect --unit=within /test/inside 100")
+    else:
+        sh("systemd-run", "--quiet", "--collect", "--unit=within", f"--uid={session.user}", "/test/inside", "100")
+    try:
+        session.shell("rm -f r.ringside; /test/outside 100 & "
+                      f"ringside record -q -F 99 -d 1 -o r.ringside {manager} --unit=within; kill $!")
+    finally:
+        if manager:
+            session.shell(f"systemctl {manager} stop within")
+        else:
+            sh("systemctl", "stop", "within")
+    stacks = collapsed(session, "r.ringside")
+    check(stacks and all("inside;" in stack for stack in stacks), f"samples: {stacks}")
+    return "its processes, and no others"
