@@ -8,6 +8,7 @@
 #include <string.h>
 #include <sys/prctl.h>
 #include <sys/socket.h>
+#include <sys/stat.h>
 #include <sys/syscall.h>
 
 #include "config.h"
@@ -18,6 +19,10 @@
 #include "util.h"
 
 #define HELPER_FD 3
+/* Of linux/nsfs.h since 6.18; the number itself is older than Ringside. */
+#ifndef USER_NS_INIT_INO
+#define USER_NS_INIT_INO 0xEFFFFFFDU
+#endif
 
 const char *helper_path(void) {
 #if RINGSIDE_TEST_HOOKS
@@ -29,11 +34,18 @@ const char *helper_path(void) {
         return RINGSIDE_HELPER_PATH;
 }
 
+/* Where this process's root is not the machine's: it holds no capability that BPF asks for. */
+static bool is_user_namespace(void) {
+        struct stat st;
+
+        return stat("/proc/self/ns/user", &st) == 0 && st.st_ino != USER_NS_INIT_INO;
+}
+
 enum RingsideHelper helper_choose(enum RingsideHelper helper) {
         if (helper != RINGSIDE_HELPER_AUTO)
                 return helper;
         /* Over the bus root would be shown only what a user without capabilities may see of root's. */
-        if (geteuid() == 0)
+        if (geteuid() == 0 && !is_user_namespace())
                 return RINGSIDE_HELPER_DIRECT;
         if (prctl(PR_CAP_AMBIENT, PR_CAP_AMBIENT_IS_SET, CAP_BPF, 0, 0) == 1 &&
             prctl(PR_CAP_AMBIENT, PR_CAP_AMBIENT_IS_SET, CAP_PERFMON, 0, 0) == 1)

@@ -25,5 +25,7 @@ bool proc_file_is_running(pid_t pid, uint64_t start);
 uint64_t proc_file_read_start(pid_t pid);
 /* Whether pid is one of the kernel's own threads; false where nothing is known. */
 bool proc_file_is_kernel_thread(pid_t pid);
+/* Whether /proc is of another pid namespace than ours, where every number in it means another process. */
+bool proc_file_is_foreign(void);
 /* The number of pid in its own pid namespace, 0: the same, or not known. */
 uint32_t proc_file_read_inner_pid(pid_t pid);

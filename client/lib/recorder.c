@@ -17,6 +17,7 @@
 #include "alive.h"
 #include "error.h"
 #include "machine.h"
+#include "proc-file.h"
 #include "queue.h"
 #include "store.h"
 #include "symbolizer.h"
@@ -285,6 +286,10 @@ int ringside_recorder_new(RingsideRecorder **ret, const char *path, RingsideSess
                 memcpy(&o, options, MIN(options->size, sizeof(o)));
         if (!labels_are_valid(o.labels))
                 return error_set(error, RINGSIDE_E_INVALID, NULL, "A label must be KEY=VALUE with a short KEY");
+
+        if (proc_file_is_foreign())
+                return error_set(error, -EXDEV, "Mount one that is its own, as unshare --mount-proc does.",
+                                 "/proc is that of another pid namespace: its numbers are other processes' than here");
 
         r = recorder_allocate(&recorder, path, &o);
         if (r < 0)

@@ -66,7 +66,7 @@ typedef struct RingsideError {
 /* ---- sessions ---- */
 
 enum RingsideHelper {
-        RINGSIDE_HELPER_AUTO = 0,   /* direct for root, or with ambient CAP_BPF and CAP_PERFMON; else the bus */
+        RINGSIDE_HELPER_AUTO = 0,   /* direct for the machine's root, or with ambient CAP_BPF and CAP_PERFMON; else the bus */
         RINGSIDE_HELPER_BUS = 1,    /* org.ringside.Helper1 on the system bus, polkit decides */
         RINGSIDE_HELPER_DIRECT = 2, /* start ringside-helper --direct with the caller's own rights */
 };
