@@ -2,8 +2,8 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
 """
 Containers that ordinary users start themselves, recorded from outside: programs and libraries that exist only in
-there, names a JIT left in its /tmp there, the numbers processes have in there. As an ordinary user over the real
-bus; runs inside bus-env.
+there, names a JIT left in its /tmp there, the numbers processes have in there. And recorded from inside. As an ordinary
+user over the real bus; runs inside bus-env.
 """
 
 import contextlib
@@ -13,12 +13,13 @@ import sys
 import tempfile
 import time
 
-from truth import OTHER_USER, USER, WORKLOADS, Recording, as_user, check, check_shares, comm_of, cpu_seconds
-from truth import exit_status
+from truth import OTHER_USER, RATE, USER, WORKLOADS, Recording, as_user, check, check_shares, comm_of, cpu_seconds
+from truth import exit_status, workload
 
 SHARES = {"inner_program": 33.3, "inner_library": 33.3, "inner_made": 33.3}
 POINTS = 8.0
 PLACE = "/mnt"
+BUS = "/run/dbus/system_bus_socket"
 
 # Meson's environment would have the library found elsewhere.
 INSIDE = f'unset LD_LIBRARY_PATH; cp "$1/workload-inside" "$1/libinside.so" {PLACE} && exec {PLACE}/workload-inside "$2"'
@@ -126,11 +127,55 @@ def test_foreign(directory):
         check(p.returncode != 0 and "not yours to see" in p.stderr, f"foreign: by its PID it is refused: {p.stderr.strip()}")
 
 
+def record_inside(directory, name, place, *prefix, succeeds=True):
+    """Ringside itself in a container: the recording, or what it said instead."""
+    path = os.path.join(directory, name + ".ringside")
+    p = subprocess.run(["as-user", USER, "env", "-u", "LD_LIBRARY_PATH", *place, *prefix, "ringside", "record", "-q",
+                        "--no-ask", "-F", str(RATE), "-o", path, "--", workload("inside"), "1"],
+                       stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, timeout=60,
+                       check=False)
+    check((p.returncode == 0) == succeeds, f"{name}: exit {p.returncode} {p.stderr.strip()}")
+    if not succeeds:
+        return p.stderr
+    # Here, since it is a file like any other.
+    return Recording.of_file(path, p.stdout)
+
+
+def check_inside(name, recording):
+    check_shares(name, recording.shares("function"), SHARES | {"main": 100}, POINTS)
+    row = row_of_program(recording)
+    check(row.get("id") == int(recording.printed) and "inner_id" not in row,
+          f"{name}: its number is the one it has in there, {row.get('id')}")
+
+
+def test_inside(directory):
+    """A client in a container, that sees what is in there under the numbers it has in there."""
+    sandbox = ["bwrap", "--unshare-all", "--die-with-parent", "--dev", "/dev", "--proc", "/proc", "--tmpfs", "/tmp",
+               "--bind", directory, directory, "--ro-bind", WORKLOADS, WORKLOADS]
+    for tree in ("/usr", "/bin", "/lib", "/lib64"):
+        sandbox += ["--ro-bind-try", tree, tree]
+    text = record_inside(directory, "sandbox without the bus", sandbox, succeeds=False)
+    check("bus" in text, f"sandbox without the bus: it says so: {text.strip()}")
+    sandbox += ["--ro-bind", BUS, BUS]
+    check_inside("sandbox", record_inside(directory, "sandbox", sandbox))
+
+    # As root of a user namespace everything has all capabilities there.
+    root = [*UNSHARE, "sh", "-c", 'mount -t tmpfs tmpfs /tmp && exec "$@"', "sh"]
+    text = record_inside(directory, "root in there", root, succeeds=False)
+    check("not yours to see" in text, f"root in there: it says so: {text.strip()}")
+    drop = ["setpriv", "--inh-caps=-all", "--bounding-set=-all"]
+    check_inside("root without capabilities", record_inside(directory, "root-without", root, *drop))
+
+    text = record_inside(directory, "outer proc", ["unshare", "-cpf"], succeeds=False)
+    check("another pid namespace" in text, f"outer proc: it says so: {text.strip()}")
+
+
 def main():
-    with tempfile.TemporaryDirectory(prefix="ringside-containers-") as directory:
+    with tempfile.TemporaryDirectory(prefix="ringside-containers-", dir="/run") as directory:
         os.chmod(directory, 0o777)
         test_containers(directory)
         test_foreign(directory)
+        test_inside(directory)
     return exit_status()
 
 

@@ -99,6 +99,13 @@ class Recording:
         self.path = os.path.join(directory, name + ".ringside")
         self.printed = as_user("ringside", "record", "-q", "--no-ask", "-F", str(rate), "-o", self.path, *arguments)
 
+    @classmethod
+    def of_file(cls, path, printed=""):
+        """One that was made in another way."""
+        recording = cls.__new__(cls)
+        recording.path, recording.printed = path, printed
+        return recording
+
     def report(self, by):
         return json.loads(as_user("ringside", "report", "--format=json", "--threshold=0", "--limit=100000", "--by", by,
                                   self.path))
