@@ -9,6 +9,7 @@
 #include <stdbool.h>
 #include <sys/syscall.h>
 #include <sys/sysinfo.h>
+#include <sys/wait.h>
 #include <time.h>
 
 #include "decode.h"
@@ -105,6 +106,17 @@ static bool measure(uint64_t later, uint64_t *ret_spent, uint64_t *ret_n, uint64
         return good;
 }
 
+/* In a process of its own: opening an event gives rights away, without which it would not even see itself. */
+static bool stranger_is_nobody(void) {
+        uint64_t spent, n = 0, weight;
+        pid_t child = fork();
+        int status;
+
+        if (child == 0)
+                _exit(measure(1, &spent, &n, &weight) && n == 0 ? EXIT_SUCCESS : EXIT_FAILURE);
+        return child > 0 && waitpid(child, &status, 0) == child && status == 0;
+}
+
 int main(void) {
         uint64_t spent, n, weight;
         bool good, none;
@@ -113,6 +125,11 @@ int main(void) {
                 printf("loading programs needs root\n");
                 return getenv("RINGSIDE_MUST_RUN") ? EXIT_FAILURE : 77;
         }
+        /* The number is right, but the target was somebody before: not one sample. */
+        none = stranger_is_nobody();
+        printf("%s - whoever has a target's number later is not the target\n", none ? "ok" : "not ok");
+        (void) fflush(stdout);
+
         good = measure(0, &spent, &n, &weight);
         if (good)
                 printf("%lu samples of %lu ns each, %lu ns in all; %lu ns of CPU time\n", n, n ? weight / n : 0, weight,
@@ -120,9 +137,5 @@ int main(void) {
         /* A virtual machine may miss a tick now and then. */
         good = good && weight <= spent + spent / 20 && weight >= spent - spent / 5;
         printf("%s - weights are periods, and their sum is the CPU time\n", good ? "ok" : "not ok");
-
-        /* Our number, but the target was somebody before us: not one sample. */
-        none = measure(1, &spent, &n, &weight) && n == 0;
-        printf("%s - whoever has a target's number later is not the target\n", none ? "ok" : "not ok");
         return good && none ? EXIT_SUCCESS : EXIT_FAILURE;
 }
