@@ -57,8 +57,9 @@ def test_started_inside():
             recording.stop()
             found = recording.samples("process")
             pids = recording.pids()
-        t.check_samples({"busy": found.get("workload-busy", 0)}, {"busy": 0.5})
         h.check(outside.pid not in pids and len(pids - {inside.pid}) == 2, f"processes {pids}")
+        # The clocks of the CPUs are not the process's own: what they hit of its time is a matter of chance.
+        h.check(abs(found.get("workload-busy", 0) - 0.5 * t.RATE) <= 0.1 * t.RATE, f"samples {found}")
 
 
 def test_moves():
