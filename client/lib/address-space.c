@@ -1,39 +1,37 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 
 /*
- * The executable mappings of one process, sorted. A refresh reads the text again, but looks for
- * files only where a line is new: two sorted lists are walked side by side. 100,000 mappings, most
- * of them not executable, cost a scan of the text and nothing else.
+ * The executable mappings of one process, from two sources. What was read is all that there was at that
+ * moment, which may be later than what is looked up. What was told is single mappings, each as it was
+ * when a sample lay in it. So what was told comes first, until the stream has come to where was read.
+ *
+ * A refresh reads the text again, but looks for files only where a line is new: two sorted lists are walked side by
+ * side. 100,000 mappings, most of them not executable, cost a scan of the text and nothing else.
  */
 
 #include <limits.h>
 #include <string.h>
 #include <time.h>
 
+#include "mapping-list.h"
 #include "perf-map.h"
 #include "symbolizer-internal.h"
 
-#define MAPPINGS_MAX (1U << 20)
 /* A perf map is looked at again after this, ns, and after this many times what reading it took. */
 #define PERF_MAP_INTERVAL UINT64_C(100000000)
 #define PERF_MAP_PATIENCE 20
 
-typedef struct Mapping {
-        uint64_t start, end, offset;
-        uint64_t inode; /* 0: no file */
-        SymbolFile *file;
-} Mapping;
-
-typedef struct Mappings {
-        Mapping *list;
-        size_t n, allocated;
-} Mappings;
+/* More that were told, or are there no more, are not kept beside those that were read. */
+#define TOLD_MAX 16384
 
 struct AddressSpace {
         Symbolizer *symbolizer;
         pid_t pid;
         uint64_t generation;
-        Mappings mappings;
+        Mappings mappings; /* as they were read */
+        Mappings told;     /* take precedence */
+        uint64_t read_at;  /* ns CLOCK_BOOTTIME, 0: never */
+        bool passed;       /* what is told from now on is newer than what was read */
         PerfMap *perf_map;        /* NULL: not looked for, or not there */
         uint64_t next_perf_check; /* ns, CLOCK_MONOTONIC */
 };
@@ -53,20 +51,19 @@ DEFINE_CLEANUP(AddressSpace, address_space_free)
 
 int address_space_fork(AddressSpace **ret, const AddressSpace *parent, pid_t pid) {
         _cleanup_(address_space_freep) AddressSpace *space = NULL;
-        size_t n = parent->mappings.n;
         int r;
 
         r = address_space_new(&space, parent->symbolizer, pid);
         if (r < 0)
                 return r;
-        if (n > 0) {
-                space->mappings.list = reallocarray(NULL, n, sizeof(Mapping));
-                if (!space->mappings.list)
-                        return -ENOMEM;
-                memcpy(space->mappings.list, parent->mappings.list, n * sizeof(Mapping));
-                space->mappings.n = space->mappings.allocated = n;
-                space->generation = 1;
-        }
+        r = mappings_copy(&space->mappings, &parent->mappings);
+        if (r >= 0)
+                r = mappings_copy(&space->told, &parent->told);
+        if (r < 0)
+                return r;
+        space->generation = space->mappings.n + space->told.n > 0;
+        space->read_at = parent->read_at;
+        space->passed = parent->passed;
         *ret = TAKE_PTR(space);
         return 0;
 }
@@ -75,18 +72,17 @@ AddressSpace *address_space_free(AddressSpace *space) {
         if (!space)
                 return NULL;
         perf_map_free(space->perf_map);
-        free(space->mappings.list);
+        mappings_done(&space->mappings);
+        mappings_done(&space->told);
         free(space);
         return NULL;
 }
 
-static void mappings_done(Mappings *mappings) {
-        free(mappings->list);
-        *mappings = (Mappings){};
-}
-
 void address_space_clear(AddressSpace *space) {
         mappings_done(&space->mappings);
+        mappings_done(&space->told);
+        space->read_at = 0;
+        space->passed = false;
         space->perf_map = perf_map_free(space->perf_map);
         space->next_perf_check = 0;
         space->generation++;
@@ -97,19 +93,9 @@ uint64_t address_space_get_generation(const AddressSpace *space) {
 }
 
 static const Mapping *find_mapping(const AddressSpace *space, uint64_t address) {
-        size_t low = 0, high = space->mappings.n;
+        const Mapping *mapping = mappings_find(&space->told, address);
 
-        while (low < high) {
-                size_t middle = low + (high - low) / 2;
-
-                if (space->mappings.list[middle].start <= address)
-                        low = middle + 1;
-                else
-                        high = middle;
-        }
-        if (low == 0 || address >= space->mappings.list[low - 1].end)
-                return NULL;
-        return &space->mappings.list[low - 1];
+        return mapping ? mapping : mappings_find(&space->mappings, address);
 }
 
 bool address_space_contains(const AddressSpace *space, uint64_t address) {
@@ -117,39 +103,18 @@ bool address_space_contains(const AddressSpace *space, uint64_t address) {
 }
 
 size_t address_space_get_n_mappings(const AddressSpace *space) {
-        return space->mappings.n;
+        return space->mappings.n + space->told.n;
 }
 
 void address_space_get_mapping(const AddressSpace *space, size_t index, uint64_t *ret_start,
                                uint64_t *ret_end, uint64_t *ret_offset, MappedFile **ret_file) {
-        const Mapping *mapping = &space->mappings.list[index];
+        const Mapping *mapping = index < space->mappings.n ? &space->mappings.list[index]
+                                                           : &space->told.list[index - space->mappings.n];
 
         *ret_start = mapping->start;
         *ret_end = mapping->end;
         *ret_offset = mapping->offset;
         *ret_file = &mapping->file->mapped;
-}
-
-static int add_mapping(Mappings *mappings, const MapsLine *line, SymbolFile *file) {
-        if (mappings->n == MAPPINGS_MAX)
-                return -EFBIG;
-        if (mappings->n == mappings->allocated) {
-                size_t allocated = MAX(32, mappings->allocated * 2);
-                Mapping *list = reallocarray(mappings->list, allocated, sizeof(*list));
-
-                if (!list)
-                        return -ENOMEM;
-                mappings->list = list;
-                mappings->allocated = allocated;
-        }
-        mappings->list[mappings->n++] = (Mapping){
-                .start = line->start,
-                .end = line->end,
-                .offset = line->offset,
-                .inode = line->inode,
-                .file = file,
-        };
-        return 0;
 }
 
 static bool is_unchanged(const Mapping *mapping, const MapsLine *line) {
@@ -199,7 +164,14 @@ static int read_mappings(AddressSpace *space, Refresh *refresh, const char *text
                 r = get_file(space, refresh, &line, &old, &file);
                 if (r < 0)
                         return r;
-                r = add_mapping(ret, &line, file);
+                r = mappings_append(ret, &(Mapping){
+                                                 .start = line.start,
+                                                 .end = line.end,
+                                                 .offset = line.offset,
+                                                 .inode = line.inode,
+                                                 .time = space->read_at,
+                                                 .file = file,
+                                         });
                 if (r < 0)
                         return r;
         }
@@ -216,10 +188,10 @@ static bool mappings_equal(const Mappings *a, const Mappings *b) {
         return true;
 }
 
-static uint64_t now(void) {
+static uint64_t now(clockid_t clock) {
         struct timespec ts;
 
-        clock_gettime(CLOCK_MONOTONIC, &ts);
+        clock_gettime(clock, &ts);
         return (uint64_t) ts.tv_sec * UINT64_C(1000000000) + (uint64_t) ts.tv_nsec;
 }
 
@@ -254,7 +226,7 @@ static int open_perf_map_by_pid(AddressSpace *space) {
 
 /* dir NULL: to be opened where it is needed. Returns 0 or -ENOMEM: having no names is no error. */
 static int update_perf_map(AddressSpace *space, ProcessDir *dir) {
-        uint64_t start = now(), spent;
+        uint64_t start = now(CLOCK_MONOTONIC), spent;
         int r = 0;
 
         if (start < space->next_perf_check)
@@ -266,7 +238,7 @@ static int update_perf_map(AddressSpace *space, ProcessDir *dir) {
                 if (r >= 0)
                         r = perf_map_update(space->perf_map);
         }
-        spent = now() - start;
+        spent = now(CLOCK_MONOTONIC) - start;
         space->next_perf_check = start + spent + MAX(PERF_MAP_INTERVAL, spent * PERF_MAP_PATIENCE);
         return r == -ENOMEM ? r : 0;
 }
@@ -278,13 +250,36 @@ static bool has_jit(const Mappings *mappings) {
         return false;
 }
 
+/* Files that this process has had all the time, wherever their paths lead by now. */
+static void hold_files(AddressSpace *space, Refresh *refresh) {
+        refresh->serial = symbolizer_get_serial(space->symbolizer);
+        for (size_t i = 0; i < space->mappings.n; i++)
+                space->mappings.list[i].file->held = refresh->serial;
+        for (size_t i = 0; i < space->told.n; i++)
+                space->told.list[i].file->held = refresh->serial;
+}
+
+/* What is there no more may have been there at the time of a sample that is still to come. */
+static int keep_gone(AddressSpace *space, const Mappings *now) {
+        for (size_t i = 0; i < space->mappings.n && space->told.n < TOLD_MAX; i++) {
+                const Mapping *m = &space->mappings.list[i], *same = mappings_find(now, m->start);
+                int r;
+
+                if ((same && mapping_continues(m, same) && same->end >= m->end) ||
+                    mappings_overlap(&space->told, m->start, m->end))
+                        continue;
+                r = mappings_put(&space->told, m);
+                if (r < 0)
+                        return r;
+        }
+        return 0;
+}
+
 static int refresh_from(AddressSpace *space, Refresh *refresh, const char *text, size_t size) {
         Mappings mappings = {};
         int r;
 
-        refresh->serial = symbolizer_get_serial(space->symbolizer);
-        for (size_t i = 0; i < space->mappings.n; i++)
-                space->mappings.list[i].file->held = refresh->serial;
+        hold_files(space, refresh);
         r = read_mappings(space, refresh, text, size, &mappings);
         /* Names of a process that will be gone soon are read while it is there. */
         if (r == 0 && has_jit(&mappings))
@@ -293,25 +288,130 @@ static int refresh_from(AddressSpace *space, Refresh *refresh, const char *text,
                 mappings_done(&mappings);
                 return r;
         }
+        if (space->told.n > 0)
+                r = keep_gone(space, &mappings);
         mappings_done(&space->mappings);
         space->mappings = mappings;
         space->generation++;
-        return 1;
+        return r < 0 ? r : 1;
 }
 
 int address_space_refresh(AddressSpace *space) {
         Refresh refresh = { .dir = PROCESS_DIR_INIT, .pid = space->pid };
         _cleanup_free_ char *text = NULL;
         size_t size;
+        uint64_t time = now(CLOCK_BOOTTIME);
         int r;
 
         r = process_dir_open(&refresh.dir, symbolizer_get_proc(space->symbolizer), space->pid, &text, &size);
         if (r < 0)
                 return r;
+        space->read_at = time;
+        space->passed = false;
         r = refresh_from(space, &refresh, text, size);
         process_dir_done(&refresh.dir);
         return r;
 }
+
+/* ---- what is told ---- */
+
+/* Is it what is known of these addresses, or a part of it? Files are compared as maps tells them. */
+static bool is_known_as(const Mapping *mapping, const ToldMapping *told) {
+        const MappedFile *file = &mapping->file->mapped;
+
+        if (mapping->inode != told->inode)
+                return false;
+        if (told->inode == 0)
+                return (mapping->file->kind == SYMBOL_FILE_JIT) == (told->path[0] == 0);
+        return mapping->start - mapping->offset == told->start - told->offset && file->dev_major == told->dev_major &&
+               file->dev_minor == told->dev_minor;
+}
+
+bool address_space_contradicts(const AddressSpace *space, const ToldMapping *told) {
+        for (uint64_t at = told->start; at < told->end;) {
+                const Mapping *a = mappings_overlap(&space->told, at, told->end);
+                const Mapping *b = mappings_overlap(&space->mappings, at, told->end);
+                const Mapping *m = a && (!b || a->start <= MAX(b->start, at)) ? a : b;
+
+                if (!m)
+                        return false;
+                if (!is_known_as(m, told))
+                        return true;
+                at = m->end;
+        }
+        return false;
+}
+
+static bool is_known(const AddressSpace *space, const ToldMapping *told) {
+        const Mapping *m = find_mapping(space, told->start);
+
+        return m && m->end >= told->end && is_known_as(m, told) && !address_space_contradicts(space, told);
+}
+
+/* As a line of maps would show it. */
+static int find_told_file(AddressSpace *space, const ToldMapping *told, SymbolFile **ret) {
+        Refresh refresh = { .dir = PROCESS_DIR_INIT, .pid = space->pid, .told_at = told->time };
+        char text[PATH_MAX + 32];
+        MapsLine line = {
+                .start = told->start,
+                .end = told->end,
+                .offset = told->offset,
+                .dev_major = told->dev_major,
+                .dev_minor = told->dev_minor,
+                .inode = told->inode,
+                .executable = true,
+                .path = text,
+        };
+        int r;
+
+        r = snprintf(text, sizeof(text), "%s%s", told->path, told->deleted ? " (deleted)" : "");
+        if (r < 0 || r >= (int) sizeof(text))
+                return symbolizer_get_unknown(space->symbolizer, ret);
+        line.path_len = (size_t) r;
+        hold_files(space, &refresh);
+        process_dir_find(&refresh.dir, symbolizer_get_proc(space->symbolizer), space->pid);
+        r = symbolizer_get_file(space->symbolizer, &refresh, &line, ret);
+        process_dir_done(&refresh.dir);
+        return r;
+}
+
+int address_space_tell(AddressSpace *space, const ToldMapping *told) {
+        Mapping mapping = {
+                .start = told->start,
+                .end = told->end,
+                .offset = told->offset,
+                .inode = told->inode,
+                .time = told->time,
+        };
+        bool other;
+        int r;
+
+        if (is_known(space, told))
+                return TOLD_KNOWN;
+        /* Too many at once to be those of samples: only the place of another may still be taken. */
+        if (space->told.n >= TOLD_MAX && !mappings_overlap(&space->told, told->start, told->end))
+                return TOLD_KNOWN;
+        other = address_space_contradicts(space, told);
+        r = find_told_file(space, told, &mapping.file);
+        if (r >= 0)
+                r = mappings_put(&space->told, &mapping);
+        if (r < 0)
+                return r;
+        space->generation++;
+        return other ? TOLD_OTHER : TOLD_NEW;
+}
+
+bool address_space_pass(AddressSpace *space, uint64_t time) {
+        if (space->passed || space->read_at == 0 || time < space->read_at)
+                return false;
+        space->passed = true;
+        if (mappings_remove_covered(&space->told, space->read_at, &space->mappings) == 0)
+                return false;
+        space->generation++;
+        return true;
+}
+
+/* ---- names ---- */
 
 static int resolve_jit(AddressSpace *space, uint64_t address, Resolved *resolved) {
         const char *name;

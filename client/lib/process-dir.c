@@ -120,6 +120,14 @@ int process_dir_open(ProcessDir *dir, const char *proc, pid_t pid, char **ret_ma
         return 0;
 }
 
+void process_dir_find(ProcessDir *dir, const char *proc, pid_t pid) {
+        char path[PATH_MAX];
+
+        *dir = (ProcessDir) PROCESS_DIR_INIT;
+        if (pid > 0 && snprintf(path, sizeof(path), "%s/%d", proc, (int) pid) < (int) sizeof(path))
+                dir->fd = open(path, O_PATH | O_DIRECTORY | O_CLOEXEC);
+}
+
 void process_dir_done(ProcessDir *dir) {
         dir->fd = close_fd(dir->fd);
         dir->root_fd = close_fd(dir->root_fd);
@@ -235,7 +243,7 @@ int open_regular_at(int dir_fd, const char *path, struct stat *ret_st) {
 }
 
 int process_dir_open_file(ProcessDir *dir, const char *path, bool nofollow, struct stat *ret_st) {
-        if (path[0] != '/')
+        if (path[0] != '/' || dir->fd < 0)
                 return -ENOENT;
         if (dir->root_fd < 0) {
                 dir->root_fd = openat(dir->fd, "root", O_PATH | O_DIRECTORY | O_CLOEXEC);

@@ -34,6 +34,8 @@ typedef struct ProcessIdentity {
  * or it has no memory; -EFBIG: more text than anybody needs.
  */
 int process_dir_open(ProcessDir *dir, const char *proc, pid_t pid, char **ret_maps, size_t *ret_size);
+/* The directory alone, if there is one. */
+void process_dir_find(ProcessDir *dir, const char *proc, pid_t pid);
 void process_dir_done(ProcessDir *dir);
 
 int process_dir_read_identity(const ProcessDir *dir, ProcessIdentity *ret);

@@ -80,12 +80,19 @@ static void unlink_ended(Processes *processes, Process *process) {
         processes->n_ended--;
 }
 
-static void forget_process(Processes *processes, Process *process) {
+static int process_leave(Processes *processes, Process *process) {
+        return processes->leaving ? processes->leaving(process, processes->userdata) : 0;
+}
+
+static int forget_process(Processes *processes, Process *process) {
+        int r = process_leave(processes, process);
+
         if (process->ended)
                 unlink_ended(processes, process);
         forget_threads(processes, process);
         (void) table_remove(&processes->by_pid, (TableKey){ .a = process->pid });
         (void) process_free(process);
+        return r;
 }
 
 void processes_init(Processes *processes, Store *store, Symbolizer *symbolizer, uint64_t start) {
@@ -137,6 +144,16 @@ static int process_add_row(Processes *processes, Process *process) {
                                  &process->id);
 }
 
+void process_invalidate(Processes *processes, Process *process) {
+        process->version = ++processes->last_version;
+        process->gave_up = false;
+}
+
+/* The kernel's start and what /proc tells of it differ by up to a tick. */
+static bool same_start(uint64_t a, uint64_t b) {
+        return a == 0 || b == 0 || (a > b ? a - b : b - a) < 100 * NSEC_PER_MSEC;
+}
+
 int process_refresh(Processes *processes, Process *process, RefreshReason reason) {
         uint64_t before = now(CLOCK_MONOTONIC), after, cost;
         int r;
@@ -149,13 +166,14 @@ int process_refresh(Processes *processes, Process *process, RefreshReason reason
 
         /* What it takes is CPU time: to wait for a processor costs nobody anything. */
         cost = now(CLOCK_THREAD_CPUTIME_ID);
-        r = address_space_refresh(process->space);
+        /* Records may be so old that the number is another's by now. */
+        r = same_start(process->start, proc_file_read_start(process->pid)) ? address_space_refresh(process->space) : -ESRCH;
         if (r == -ENOMEM)
                 return r;
         if (r < 0)
                 process->gone = true; /* what was known stays */
         if (r > 0)
-                process->version = ++processes->last_version;
+                process_invalidate(processes, process);
 
         after = now(CLOCK_MONOTONIC);
         cost = now(CLOCK_THREAD_CPUTIME_ID) - cost;
@@ -214,9 +232,9 @@ static int process_insert(Processes *processes, Process *process) {
         Process *old = find_process(processes, process->pid);
         int r;
 
-        if (old)
-                forget_process(processes, old);
-        r = process_add_row(processes, process);
+        r = old ? forget_process(processes, old) : 0;
+        if (r >= 0)
+                r = process_add_row(processes, process);
         if (r >= 0)
                 r = table_put(&processes->by_pid, (TableKey){ .a = process->pid }, (uintptr_t) process);
         if (r < 0) {
@@ -280,11 +298,6 @@ static int thread_new(Processes *processes, Process *process, uint32_t tid, cons
         return 0;
 }
 
-/* The kernel's start and what /proc tells of it differ by up to a tick. */
-static bool same_start(uint64_t a, uint64_t b) {
-        return a == 0 || b == 0 || (a > b ? a - b : b - a) < 100 * NSEC_PER_MSEC;
-}
-
 static int handle_seen(Processes *processes, const RingsideRecord *record) {
         Process *process = find_process(processes, record->pid);
 
@@ -320,10 +333,13 @@ static int handle_exec(Processes *processes, const RingsideRecord *record) {
         if (!process || process->ended || !same_start(process->start, record->process.start))
                 return process_discover(processes, record->pid, record->process.start, record->process.comm, &process);
 
+        r = process_leave(processes, process);
+        if (r < 0)
+                return r;
         forget_threads(processes, process);
         address_space_clear(process->space);
         process->start = record->process.start;
-        process->version = ++processes->last_version;
+        process_invalidate(processes, process);
         process->mappings_written = false;
         process->gone = false;
         process->refresh_eager = REFRESH_EAGER;
@@ -354,6 +370,7 @@ static int handle_comm(Processes *processes, const RingsideRecord *record) {
 
 static int handle_exit(Processes *processes, const RingsideRecord *record) {
         Process *process = find_process(processes, record->pid);
+        int r;
 
         if (!process || process->ended)
                 return 0;
@@ -364,8 +381,11 @@ static int handle_exit(Processes *processes, const RingsideRecord *record) {
         else
                 processes->oldest_ended = process;
         processes->newest_ended = process;
-        if (++processes->n_ended > ENDED_MAX)
-                forget_process(processes, processes->oldest_ended);
+        if (++processes->n_ended > ENDED_MAX) {
+                r = forget_process(processes, processes->oldest_ended);
+                if (r < 0)
+                        return r;
+        }
         return store_end_process(processes->store, process->id, relative(processes, record->time));
 }
 
@@ -383,6 +403,15 @@ int processes_handle(Processes *processes, const RingsideRecord *record) {
         case RINGSIDE_PROCESS_GONE:
                 return handle_exit(processes, record);
         }
+        return 0;
+}
+
+int processes_get(Processes *processes, uint32_t pid, uint64_t start, Process **ret) {
+        Process *process = find_process(processes, pid);
+
+        if (!process || !same_start(process->start, start))
+                return process_discover(processes, pid, start, NULL, ret);
+        *ret = process;
         return 0;
 }
 

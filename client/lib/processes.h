@@ -41,6 +41,8 @@ struct Process {
         bool mappings_written;
         bool gone;  /* /proc/PID is no longer there */
         bool ended; /* kept for samples that come late */
+        bool gave_up; /* an address of it was looked up in vain */
+        size_t n_waiting; /* samples that are not resolved yet */
         bool kernel; /* the kernel's own: nothing is mapped, ever */
         Process *next_ended;
         Thread *threads;
@@ -66,6 +68,9 @@ typedef struct Processes {
         Thread *last_thread;
         Process *oldest_ended, *newest_ended;
         size_t n_ended;
+        /* A process is about to go, or to become another program; NULL: nobody asks. 0 or -errno. */
+        int (*leaving)(Process *process, void *userdata);
+        void *userdata;
 } Processes;
 
 void processes_init(Processes *processes, Store *store, Symbolizer *symbolizer, uint64_t start);
@@ -73,6 +78,10 @@ void processes_done(Processes *processes);
 
 /* A RINGSIDE_PROCESS record. 0 or -errno. */
 int processes_handle(Processes *processes, const RingsideRecord *record);
+/* The process that started at start (0: not known), made up where no record told of it. */
+int processes_get(Processes *processes, uint32_t pid, uint64_t start, Process **ret);
+/* What its addresses mean has changed. */
+void process_invalidate(Processes *processes, Process *process);
 /* The thread of a sample, made up from /proc where no record told of it. It has its row. 0 or -errno. */
 int processes_get_thread(Processes *processes, uint32_t pid, uint32_t tid, Thread **ret);
 

@@ -186,8 +186,12 @@ static void *recorder_run(void *userdata) {
                 if (r >= 0 && r < BATCH && !stop)
                         wait_for_records(recorder);
                 if (r >= 0)
+                        r = writer_tick(recorder->writer);
+                if (r >= 0)
                         r = commit_if_due(recorder, &committed, &commit_failed);
         }
+        if (r >= 0)
+                r = writer_flush(recorder->writer);
         if (r < 0)
                 atomic_store(&recorder->failed, r);
         publish_statistics(recorder);

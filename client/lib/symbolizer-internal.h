@@ -14,6 +14,7 @@ const char *symbolizer_get_proc(const Symbolizer *symbolizer);
 typedef struct Refresh {
         ProcessDir dir;
         pid_t pid;
+        uint64_t told_at; /* ns CLOCK_BOOTTIME: what is younger is another file; 0: the process has it now */
         uint64_t serial; /* no other refresh has it; marks in files are compared with it */
 } Refresh;
 

@@ -17,11 +17,14 @@
 #include <string.h>
 #include <sys/stat.h>
 #include <sys/sysmacros.h>
+#include <time.h>
 
 #include "symbolizer-internal.h"
 #include "vdso.h"
 
 #define N_BUCKETS 4096U
+#define NSEC_PER_SEC UINT64_C(1000000000)
+#define TICK_MAX (NSEC_PER_SEC / 100)
 #define OPEN_MAX_ 256U /* files kept open at once, of the 1,024 fds a process usually has */
 
 typedef struct InternedName InternedName;
@@ -229,18 +232,59 @@ static bool is_mapped_file(const struct stat *st, const MapsLine *line) {
                (major(st->st_dev) == line->dev_major && minor(st->st_dev) == line->dev_minor);
 }
 
+/* A program whose file has no name any more, while it runs. */
+static int open_by_exe(FileQuery *q) {
+        int fd;
+
+        if (q->refresh->dir.fd < 0)
+                return -ENOENT;
+        fd = open_regular_at(q->refresh->dir.fd, "exe", &q->st);
+        if (fd < 0 || is_mapped_file(&q->st, q->line))
+                return fd;
+        close_fd(fd);
+        return -ESTALE;
+}
+
 /* Where no path leads to it any more; but only the privileged may use it. */
 static int open_by_range(Symbolizer *s, FileQuery *q) {
         char name[64];
         int fd;
 
-        if (s->no_map_files)
+        if (s->no_map_files || q->refresh->dir.fd < 0)
                 return -EPERM;
         snprintf(name, sizeof(name), "map_files/%" PRIx64 "-%" PRIx64, q->line->start, q->line->end);
         fd = open_regular_at(q->refresh->dir.fd, name, &q->st);
         if (fd == -EPERM)
                 s->no_map_files = true;
         return fd;
+}
+
+static uint64_t to_ns(int64_t seconds, uint64_t ns) {
+        return seconds < 0 ? 0 : (uint64_t) seconds * NSEC_PER_SEC + ns;
+}
+
+/*
+ * A file that was made or written after the mapping was seen is not what was mapped, though it may have got
+ * the same inode. Times in inodes are as exact as the kernel's tick.
+ */
+static bool is_too_young(const FileQuery *q, int fd) {
+        struct timespec boot, real;
+        struct statx stx;
+        uint64_t limit;
+
+        if (q->refresh->told_at == 0)
+                return false;
+        if (clock_gettime(CLOCK_BOOTTIME, &boot) < 0 || clock_gettime(CLOCK_REALTIME, &real) < 0 ||
+            statx(fd, "", AT_EMPTY_PATH, STATX_BTIME | STATX_MTIME, &stx) < 0)
+                return false;
+        limit = to_ns(real.tv_sec, (uint64_t) real.tv_nsec) - to_ns(boot.tv_sec, (uint64_t) boot.tv_nsec) +
+                q->refresh->told_at + TICK_MAX;
+        return to_ns(stx.stx_mtime.tv_sec, stx.stx_mtime.tv_nsec) > limit ||
+               ((stx.stx_mask & STATX_BTIME) && to_ns(stx.stx_btime.tv_sec, stx.stx_btime.tv_nsec) > limit);
+}
+
+static bool proves_itself(const FileQuery *q, int fd) {
+        return is_mapped_file(&q->st, q->line) && !is_too_young(q, fd);
 }
 
 /*
@@ -251,11 +295,11 @@ static int open_by_path(FileQuery *q) {
         int fd;
 
         fd = process_dir_open_file(&q->refresh->dir, q->path, /* nofollow= */ false, &q->st);
-        if (fd >= 0 && is_mapped_file(&q->st, q->line))
+        if (fd >= 0 && proves_itself(q, fd))
                 return fd;
         close_fd(fd);
         fd = open_regular_at(AT_FDCWD, q->path, &q->st);
-        if (fd >= 0 && is_mapped_file(&q->st, q->line))
+        if (fd >= 0 && proves_itself(q, fd))
                 return fd;
         close_fd(fd);
         return fd >= 0 ? -ESTALE : fd;
@@ -366,6 +410,8 @@ static int get_mapped(Symbolizer *s, FileQuery *q, SymbolFile **ret) {
         if (q->fd < 0) {
                 q->deleted = maps_path_strip_deleted(q->path);
                 q->fd = open_by_range(s, q);
+                if (q->fd < 0)
+                        q->fd = open_by_exe(q);
         }
         file = find_known(q);
         r = file ? 0 : new_file(s, q, &file);

@@ -67,6 +67,33 @@ AddressSpace *address_space_free(AddressSpace *space);
  * namespace. Returns 1 if anything changed, 0 if not, -ESRCH: the process is gone and the old mappings stay.
  */
 int address_space_refresh(AddressSpace *space);
+/*
+ * A mapping as somebody saw it, in a process that may be gone: a file is opened by its path, below the process's root
+ * while that is there and below our own, and named if it is what was mapped.
+ */
+typedef struct ToldMapping {
+        uint64_t time; /* when it was there, ns CLOCK_BOOTTIME */
+        uint64_t start, end, offset;
+        uint64_t inode; /* 0: no file */
+        uint32_t dev_major, dev_minor;
+        bool deleted;
+        const char *path; /* "": none */
+} ToldMapping;
+
+enum {
+        TOLD_KNOWN, /* nothing new */
+        TOLD_NEW,   /* where nothing was known */
+        TOLD_OTHER, /* in place of something else: addresses have got another meaning */
+};
+/* In the order of their times, but for late ones. One of the above, or -ENOMEM. */
+int address_space_tell(AddressSpace *space, const ToldMapping *told);
+/* Whether telling it would return TOLD_OTHER. */
+bool address_space_contradicts(const AddressSpace *space, const ToldMapping *told);
+/*
+ * What is looked up from here on was sampled at `time` or later: what had been read by then is newer than
+ * what was told before. Whether anything changed by that.
+ */
+bool address_space_pass(AddressSpace *space, uint64_t time);
 /* Throws the mappings away: after exec. */
 void address_space_clear(AddressSpace *space);
 /* Changes with every refresh that changed something. */
@@ -75,7 +102,7 @@ uint64_t address_space_get_generation(const AddressSpace *space);
 bool address_space_contains(const AddressSpace *space, uint64_t address);
 
 /*
- * What is mapped executable, ordered by address: what a recording keeps of a process. index must be
+ * What is mapped executable, what was read and what was told: what a recording keeps of a process. index must be
  * below the number; both are of the current generation. ret_file is never NULL.
  */
 size_t address_space_get_n_mappings(const AddressSpace *space);

@@ -3,11 +3,16 @@
  * Stacks arrive as addresses, leaf apart from its callers, and leave as nodes of a tree of frames. In
  * between they are cut where they begin (start-function.h), or hung below [truncated] where they do
  * not show their beginning, so that the half of a stack is never taken for a whole one.
+ *
+ * A sample with an address in no mapping waits: for the maps to be read again, which is not done all the time, or for
+ * the mapping to be told, which comes with one of the next samples. What lies in no mapping after
+ * that is remembered, and waits no more.
  */
 
 #include "writer.h"
 
 #include <string.h>
+#include <time.h>
 
 #include "kernel-frames.h"
 #include "processes.h"
@@ -15,12 +20,18 @@
 #include "start-function.h"
 #include "table.h"
 #include "util.h"
+#include "waiting.h"
 
 #define RAW_STACKS_BYTES (128U << 20)
 /* Resolved stacks that are remembered; then all are forgotten, and found again in the store's own tables. */
 #define RESOLVED_MAX (1U << 20)
 #define MAPPED_MAX (1U << 20)
 #define FRAMES_KNOWN_MAX (1U << 20)
+#define GIVEN_UP_MAX (1U << 18)
+#define PAGE_SIZE_MIN 4096
+/* How long a sample waits: by what comes after it, and where nothing comes; both ns. */
+#define WAIT_STREAM UINT64_C(200000000)
+#define WAIT_WALL UINT64_C(350000000)
 /* A stack as in a record, and its leaf. */
 #define FRAMES_MAX (255 + 1)
 
@@ -31,6 +42,9 @@ struct Writer {
         Table resolved; /* version of the process and walk end, raw stack, leaf (0: without) -> outcome_pack() */
         Table frames;   /* of files, with a name: version of the process, address, interrupted -> id << 1 | start */
         Table mapped;   /* process, start, end and file: what is in the store already */
+        Table given_up; /* version of the process, page: nothing is mapped there */
+        Waiting waiting;
+        uint64_t stream_time; /* of the newest record, ns CLOCK_BOOTTIME */
         KernelFrames kernel;
         int64_t truncated_frame_id;
         WriterStatistics statistics;
@@ -53,7 +67,15 @@ typedef struct Chain {
         size_t n_kernel;
         bool truncated;
         bool settled; /* resolving it again would give the same */
+        bool waits;   /* a mapping may still be told */
 } Chain;
+
+/* What is done with a sample that has an address in no mapping. */
+typedef enum Patience {
+        PATIENCE_WAIT,    /* nothing, for now */
+        PATIENCE_GIVE_UP, /* it has waited long enough: there is no mapping */
+        PATIENCE_NONE,    /* it cannot wait any longer, but others can */
+} Patience;
 
 static uint64_t outcome_pack(int64_t stack_id, bool truncated) {
         return (uint64_t) stack_id << 2 | truncated << 1 | 1;
@@ -67,6 +89,8 @@ static bool outcome_truncated(uint64_t outcome) {
         return outcome & 2;
 }
 
+static int settle_process(Process *process, void *userdata);
+
 DEFINE_CLEANUP(Writer, writer_free)
 
 int writer_new(Writer **ret, Store *store, Symbolizer *symbolizer, uint64_t start) {
@@ -76,6 +100,8 @@ int writer_new(Writer **ret, Store *store, Symbolizer *symbolizer, uint64_t star
                 return -ENOMEM;
         writer->store = store;
         processes_init(&writer->processes, store, symbolizer, start);
+        writer->processes.leaving = settle_process;
+        writer->processes.userdata = writer;
         raw_stacks_init(&writer->raw_stacks, RAW_STACKS_BYTES);
         kernel_frames_init(&writer->kernel, store);
         *ret = TAKE_PTR(writer);
@@ -91,6 +117,8 @@ Writer *writer_free(Writer *writer) {
         table_done(&writer->resolved);
         table_done(&writer->frames);
         table_done(&writer->mapped);
+        table_done(&writer->given_up);
+        waiting_done(&writer->waiting);
         free(writer);
         return NULL;
 }
@@ -175,25 +203,68 @@ static void chain_collect(Chain *chain, const RingsideRecord *record, uint64_t l
                 chain->n_kernel++;
 }
 
-static bool chain_is_mapped(const Chain *chain, const AddressSpace *space) {
+static TableKey given_up_key(const Process *process, uint64_t address) {
+        return (TableKey){ process->version, address / PAGE_SIZE_MIN };
+}
+
+static bool frame_is_mapped(const Frame *f, const Process *process) {
+        return f->kernel || address_space_contains(process->space, f->address);
+}
+
+static bool chain_is_mapped(const Chain *chain, const Process *process) {
         for (size_t i = chain->n_kernel; i < chain->n; i++)
-                if (!chain->frames[i].kernel && !address_space_contains(space, chain->frames[i].address))
+                if (!frame_is_mapped(&chain->frames[i], process))
                         return false;
         return true;
 }
 
+/* What is not mapped was waited for before. */
+static bool chain_is_given_up(const Writer *writer, const Chain *chain, const Process *process) {
+        for (size_t i = chain->n_kernel; i < chain->n; i++) {
+                const Frame *f = &chain->frames[i];
+
+                if (!frame_is_mapped(f, process) && table_get(&writer->given_up, given_up_key(process, f->address)) == 0)
+                        return false;
+        }
+        return true;
+}
+
+static int chain_give_up(Writer *writer, Process *process, const Chain *chain) {
+        for (size_t i = chain->n_kernel; i < chain->n; i++) {
+                const Frame *f = &chain->frames[i];
+                int r;
+
+                if (frame_is_mapped(f, process))
+                        continue;
+                if (writer->given_up.n >= GIVEN_UP_MAX)
+                        table_clear(&writer->given_up);
+                r = table_put(&writer->given_up, given_up_key(process, f->address), 1);
+                if (r < 0)
+                        return r;
+                process->gave_up = true;
+        }
+        return 0;
+}
+
 /* Reads the mappings if the chain suggests that they are not what they were. */
-static int chain_settle(Writer *writer, Process *process, Chain *chain) {
+static int chain_settle(Writer *writer, Process *process, Chain *chain, Patience patience) {
         int r;
 
-        if (chain_is_mapped(chain, process->space)) {
+        if (chain_is_mapped(chain, process)) {
                 chain->settled = true;
                 return process_refresh(&writer->processes, process, REFRESH_ROUTINE);
         }
         /* While the last reading is too recent, the next sample asks again. */
         r = process_refresh(&writer->processes, process, REFRESH_MISSING);
+        if (r < 0)
+                return r;
         chain->settled = r > 0 || process->gone;
-        return r;
+        if (patience == PATIENCE_GIVE_UP)
+                return chain_give_up(writer, process, chain);
+        chain->waits = patience == PATIENCE_WAIT && !chain_is_mapped(chain, process) &&
+                       !chain_is_given_up(writer, chain, process);
+        chain->settled = chain->settled && (patience != PATIENCE_NONE || chain_is_mapped(chain, process));
+        return 0;
 }
 
 static TableKey frame_key(const Process *process, const Frame *f) {
@@ -308,9 +379,9 @@ static int remember(Writer *writer, const Process *process, TableKey key, uint64
         return table_put(&writer->resolved, key, outcome);
 }
 
-/* Callers, and a leaf unless it is 0. */
+/* Callers, and a leaf unless it is 0. Returns 0 as the outcome where the sample waits. */
 static int resolve_chain(Writer *writer, Process *process, const RingsideRecord *record, uint64_t leaf, TableKey key,
-                         uint64_t *ret, bool *ret_settled) {
+                         Patience patience, uint64_t *ret, bool *ret_settled) {
         const RawStack *raw = record->sample.stack != 0 ? raw_stacks_get(&writer->raw_stacks, record->sample.stack) : NULL;
         bool missing = record->sample.stack != 0 && !raw;
         Chain chain;
@@ -318,14 +389,18 @@ static int resolve_chain(Writer *writer, Process *process, const RingsideRecord 
         int r;
 
         chain.n = chain.n_kernel = 0;
-        chain.truncated = chain.settled = false;
+        chain.truncated = chain.settled = chain.waits = false;
 
-        if (missing)
-                writer->statistics.unresolved++;
+        *ret = 0;
+        *ret_settled = false;
         chain_collect(&chain, record, leaf, raw);
-        r = chain_settle(writer, process, &chain);
+        r = chain_settle(writer, process, &chain, patience);
         if (r < 0)
                 return r;
+        if (chain.waits)
+                return 0;
+        if (missing)
+                writer->statistics.unresolved++;
         r = write_mappings(writer, process, (int64_t) (record->time - writer->processes.start));
         if (r < 0)
                 return r;
@@ -374,13 +449,14 @@ static int resolve_leaf(Writer *writer, Process *process, const RingsideRecord *
         return r < 0 ? r : 1;
 }
 
-static int resolve(Writer *writer, Process *process, const RingsideRecord *record, TableKey key, uint64_t *ret) {
+static int resolve(Writer *writer, Process *process, const RingsideRecord *record, TableKey key, Patience patience,
+                   uint64_t *ret) {
         uint64_t callers;
         bool settled;
         int r;
 
         if (record->sample.leaf == 0 || record->sample.stack == 0)
-                return resolve_chain(writer, process, record, record->sample.leaf, key, ret, &settled);
+                return resolve_chain(writer, process, record, record->sample.leaf, key, patience, ret, &settled);
         r = process_refresh(&writer->processes, process, REFRESH_ROUTINE);
         if (r < 0)
                 return r;
@@ -389,38 +465,41 @@ static int resolve(Writer *writer, Process *process, const RingsideRecord *recor
         r = resolve_leaf(writer, process, record, key, ret);
         if (r != 0)
                 return MIN(r, 0);
-        r = resolve_chain(writer, process, record, record->sample.leaf, key, ret, &settled);
+        r = resolve_chain(writer, process, record, record->sample.leaf, key, patience, ret, &settled);
         if (r < 0 || !settled)
                 return r;
         /* The next leaf then finds its callers. */
-        return resolve_chain(writer, process, record, 0, key, &callers, &settled);
+        return resolve_chain(writer, process, record, 0, key, PATIENCE_NONE, &callers, &settled);
 }
 
-static int handle_sample(Writer *writer, const RingsideRecord *record) {
-        uint64_t outcome;
-        Thread *thread;
-        TableKey key;
-        int r;
+/* ---- samples ---- */
 
-        r = processes_get_thread(&writer->processes, record->pid, record->tid, &thread);
-        if (r < 0)
-                return r;
+/* outcome 0: the sample waits. */
+static int sample_resolve(Writer *writer, Process *process, const RingsideRecord *record, Patience patience,
+                          uint64_t *ret) {
+        TableKey key;
 
         key = (TableKey){
-                .a = thread->process->version << 8 | (unsigned) record->sample.walk_end << 1 | record->sample.kernel_mode,
+                .a = process->version << 8 | (unsigned) record->sample.walk_end << 1 | record->sample.kernel_mode,
                 .b = record->sample.stack,
                 .c = record->sample.leaf,
         };
-        outcome = table_get(&writer->resolved, key);
-        if (outcome == 0) {
-                r = resolve(writer, thread->process, record, key, &outcome);
-                if (r < 0)
-                        return r;
+        *ret = table_get(&writer->resolved, key);
+        if (*ret != 0)
+                return 0;
+        if (address_space_pass(process->space, record->time)) {
+                process_invalidate(&writer->processes, process);
+                key.a = process->version << 8 | (key.a & 0xff);
         }
+        return resolve(writer, process, record, key, patience, ret);
+}
+
+static int sample_store(Writer *writer, const RingsideRecord *record, int64_t thread_id, uint64_t outcome) {
+        int r;
 
         r = store_add_sample(writer->store, &(StoreSample){
                                                     .time = (int64_t) (record->time - writer->processes.start),
-                                                    .thread_id = thread->id,
+                                                    .thread_id = thread_id,
                                                     .stack_id = outcome_stack(outcome),
                                                     .weight = record->sample.weight,
                                                     .event = record->sample.event,
@@ -436,6 +515,109 @@ static int handle_sample(Writer *writer, const RingsideRecord *record) {
                 writer->statistics.truncated++;
         return 0;
 }
+
+static uint64_t now_monotonic(void) {
+        struct timespec ts;
+
+        (void) clock_gettime(CLOCK_MONOTONIC, &ts);
+        return ts.tv_sec * 1000000000ULL + ts.tv_nsec;
+}
+
+static int waiting_resolve(Writer *writer, WaitingSample *sample, Patience patience) {
+        int r = sample_resolve(writer, sample->process, &sample->record, patience, &sample->outcome);
+
+        if (r < 0)
+                return r;
+        sample->generation = address_space_get_generation(sample->process->space);
+        if (sample->outcome != 0) {
+                sample->process->n_waiting--;
+                sample->process = NULL;
+        }
+        return 0;
+}
+
+/* A process is about to change what its addresses mean: its samples are resolved as it is now. */
+static int settle_process(Process *process, void *userdata) {
+        Writer *writer = userdata;
+
+        for (size_t i = 0; i < writer->waiting.n && process->n_waiting > 0; i++) {
+                WaitingSample *sample = waiting_get(&writer->waiting, i);
+                int r;
+
+                if (sample->process != process)
+                        continue;
+                r = waiting_resolve(writer, sample, PATIENCE_NONE);
+                if (r < 0)
+                        return r;
+        }
+        return 0;
+}
+
+/* Stores what has waited, up to the first that still does. now: ns CLOCK_MONOTONIC, 0: not looked at. */
+static int drain(Writer *writer, uint64_t now, bool all) {
+        while (writer->waiting.n > 0) {
+                WaitingSample *sample = waiting_get(&writer->waiting, 0);
+                int r;
+
+                if (sample->outcome == 0) {
+                        bool late = all || writer->stream_time >= sample->record.time + WAIT_STREAM ||
+                                    (now != 0 && now >= sample->arrived + WAIT_WALL);
+
+                        if (!late && now == 0 &&
+                            sample->generation == address_space_get_generation(sample->process->space))
+                                return 0;
+                        r = waiting_resolve(writer, sample, late ? PATIENCE_GIVE_UP : PATIENCE_WAIT);
+                        if (r < 0 || sample->outcome == 0)
+                                return r;
+                }
+                r = sample_store(writer, &sample->record, sample->thread_id, sample->outcome);
+                if (r < 0)
+                        return r;
+                waiting_pop(&writer->waiting);
+        }
+        return 0;
+}
+
+static int wait_for_mappings(Writer *writer, const RingsideRecord *record, const Thread *thread, uint64_t outcome) {
+        WaitingSample sample = {
+                .record = *record,
+                .process = outcome == 0 ? thread->process : NULL,
+                .thread_id = thread->id,
+                .outcome = outcome,
+                .arrived = now_monotonic(),
+                .generation = address_space_get_generation(thread->process->space),
+        };
+        int r;
+
+        r = waiting_push(&writer->waiting, &sample);
+        if (r == -ENOBUFS) {
+                r = drain(writer, 0, /* all= */ true);
+                if (r >= 0)
+                        r = waiting_push(&writer->waiting, &sample);
+        }
+        if (r < 0)
+                return r;
+        thread->process->n_waiting += outcome == 0;
+        return drain(writer, 0, /* all= */ false);
+}
+
+static int handle_sample(Writer *writer, const RingsideRecord *record) {
+        uint64_t outcome;
+        Thread *thread;
+        int r;
+
+        r = processes_get_thread(&writer->processes, record->pid, record->tid, &thread);
+        if (r < 0)
+                return r;
+        r = sample_resolve(writer, thread->process, record, PATIENCE_WAIT, &outcome);
+        if (r < 0)
+                return r;
+        if (outcome == 0 || writer->waiting.n > 0)
+                return wait_for_mappings(writer, record, thread, outcome);
+        return sample_store(writer, record, thread->id, outcome);
+}
+
+/* ---- the other records ---- */
 
 static int handle_stack(Writer *writer, const RingsideRecord *record) {
         uint32_t n = MIN(record->stack.n_frames, 255U);
@@ -456,7 +638,44 @@ static int handle_names(Writer *writer, const RingsideRecord *record) {
         return MIN(r, 0);
 }
 
+static int handle_mapping(Writer *writer, const RingsideRecord *record) {
+        ToldMapping told = {
+                .time = record->time,
+                .start = record->mapping.start,
+                .end = record->mapping.end,
+                .offset = record->mapping.offset,
+                .inode = record->mapping.inode,
+                .dev_major = record->mapping.dev_major,
+                .dev_minor = record->mapping.dev_minor,
+                .deleted = record->mapping.deleted,
+                .path = record->mapping.path,
+        };
+        Process *process;
+        int r;
+
+        r = processes_get(&writer->processes, record->pid, record->mapping.process_start, &process);
+        if (r < 0 || process->kernel)
+                return r;
+        if (address_space_contradicts(process->space, &told)) {
+                r = settle_process(process, writer);
+                if (r < 0)
+                        return r;
+        }
+        if (address_space_pass(process->space, writer->stream_time))
+                process_invalidate(&writer->processes, process);
+        r = address_space_tell(process->space, &told);
+        if (r == -ENOMEM)
+                return r;
+        /* What was looked up in vain may be there now. */
+        if (r == TOLD_OTHER || (r == TOLD_NEW && process->gave_up))
+                process_invalidate(&writer->processes, process);
+        return drain(writer, 0, /* all= */ false);
+}
+
 int writer_handle(Writer *writer, const RingsideRecord *record) {
+        /* Mappings that were asked for are as new as the answer, and the stream may be far behind. */
+        if (record->type == RINGSIDE_SAMPLE || record->type == RINGSIDE_PROCESS)
+                writer->stream_time = MAX(writer->stream_time, record->time);
         switch (record->type) {
         case RINGSIDE_SAMPLE:
                 return handle_sample(writer, record);
@@ -467,9 +686,17 @@ int writer_handle(Writer *writer, const RingsideRecord *record) {
         case RINGSIDE_KERNEL_NAMES:
                 return handle_names(writer, record);
         case RINGSIDE_MAPPING:
-                return 0;
+                return handle_mapping(writer, record);
         }
         return 0;
+}
+
+int writer_tick(Writer *writer) {
+        return writer->waiting.n > 0 ? drain(writer, now_monotonic(), /* all= */ false) : 0;
+}
+
+int writer_flush(Writer *writer) {
+        return drain(writer, 0, /* all= */ true);
 }
 
 void writer_get_statistics(const Writer *writer, WriterStatistics *ret) {

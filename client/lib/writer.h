@@ -4,7 +4,8 @@
 /*
  * What the recorder's thread does with each record: finds out whose it is, resolves its stack to files
  * and names the first time it is seen, and adds a row to the store. A sample of a stack that was seen
- * before costs one look-up and one row.
+ * before costs one look-up and one row. Samples are stored in the order in which they came, though one may wait for a while
+ * until its mappings are known.
  */
 
 #include <stdint.h>
@@ -28,4 +29,8 @@ int writer_new(Writer **ret, Store *store, Symbolizer *symbolizer, uint64_t star
 Writer *writer_free(Writer *writer);
 /* 0 or -errno, after which the recording cannot go on. */
 int writer_handle(Writer *writer, const RingsideRecord *record);
+/* To be called several times a second, whether records come or not. */
+int writer_tick(Writer *writer);
+/* Writes what waits. No more records come that could be waited for. */
+int writer_flush(Writer *writer);
 void writer_get_statistics(const Writer *writer, WriterStatistics *ret);
