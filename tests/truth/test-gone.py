@@ -1,0 +1,128 @@
+#!/usr/bin/python3
+# SPDX-License-Identifier: LGPL-2.1-or-later
+"""
+What is gone before anybody looks has names all the same: hundreds of programs of some milliseconds each, with the
+client asleep meanwhile, too; and each address is named by what was mapped there at that time: a library in the
+place of another, a program in the place of another, a file in the place of another. As an ordinary user over the real
+bus; runs inside bus-env.
+"""
+
+import os
+import shutil
+import signal
+import sqlite3
+import subprocess
+import sys
+import tempfile
+import time
+
+from truth import RATE, USER, WORKLOADS, Recording, check, check_shares, comm_of, exit_status, workload
+
+N = 500
+BRIEF = [workload(f"brief-{i}") for i in range(1, 6)]
+NAMED_PERCENT = 99.0
+POINTS = 4.0
+
+# Every sample: the name of its process, and file and function of its innermost frame.
+LEAVES = """
+    SELECT CAST(process.comm AS TEXT), CAST(path AS TEXT), CAST(name AS TEXT), sample.kernel FROM sample
+    JOIN thread ON thread.id = thread JOIN process ON process.id = process LEFT JOIN stack ON stack.id = stack
+    LEFT JOIN frame ON frame.id = frame LEFT JOIN file ON file.id = file LEFT JOIN symbol ON symbol.id = symbol
+"""
+
+
+def leaves(path, where=""):
+    with sqlite3.connect(f"file:{path}?mode=ro", uri=True) as db:
+        return db.execute(LEAVES + where).fetchall()
+
+
+class Sleepy(Recording):
+    """A recording of a command whose client is stopped for a while in the middle."""
+
+    def __init__(self, directory, name, *arguments):  # pylint: disable=super-init-not-called
+        self.path = os.path.join(directory, name + ".ringside")
+        p = subprocess.Popen(["as-user", USER, "ringside", "record", "-q", "--no-ask", "-F", str(RATE), "-o",
+                              self.path, *arguments], stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, text=True)
+        while comm_of(p.pid) != "ringside" or not os.path.exists(self.path):
+            time.sleep(0.01)
+        time.sleep(2)
+        os.kill(p.pid, signal.SIGSTOP)
+        time.sleep(2)
+        os.kill(p.pid, signal.SIGCONT)
+        self.printed = p.communicate()[0]
+        if p.returncode != 0:
+            raise RuntimeError(f"{name}: exit {p.returncode}")
+
+
+def check_brief(title, recording):
+    """All of the short-lived processes are in, and nearly all samples have file and function."""
+    used = float(recording.printed.split()[0])
+    rows = leaves(recording.path)
+    own = [(path, name) for comm, path, name, kernel in rows if comm.startswith("workload-brief") and not kernel]
+    named = sum(bool(path and name and path[0] in "/[" and path != "[unknown]") for path, name in own)
+    check(named >= NAMED_PERCENT / 100 * len(own) > 0,
+          f"{title}: {named} of {len(own)} samples have file and function, {100 * named / max(1, len(own)):.2f} %")
+    unnamed = {}
+    for path, name in own:
+        if not (path and name):
+            unnamed[path, name] = unnamed.get((path, name), 0) + 1
+    print(f"   without: {unnamed}")
+    check(len(rows) >= 0.95 * RATE * used, f"{title}: {len(rows)} samples of {used:.2f} s")
+    for i, program in enumerate(BRIEF, 1):
+        files = {os.path.join(WORKLOADS, f"libbrief-{part}-{i}.so"): f"brief_{part}_{i}" for part in ("first", "second")}
+        for path, function in (files | {program: f"brief_program_{i}"}).items():
+            n = sum((os.path.realpath(p or ""), f) == (path, function) for p, f in own)
+            check(n > 0, f"{title}: {function} of {os.path.basename(path)} is in {n} samples")
+    report = recording.report("function")
+    check(report["recording"]["lost"] == 0, f"{title}: nothing lost")
+
+
+def test_brief(directory):
+    check_brief("short-lived", Recording(directory, "brief", "--", workload("swarm"), str(N), *BRIEF))
+    check_brief("short-lived, asleep", Sleepy(directory, "asleep", "--", workload("swarm"), str(N), *BRIEF))
+
+
+def test_swap(directory):
+    """dlopen, dlclose, and another library at the same address."""
+    libraries = [os.path.join(WORKLOADS, f"libswap-{name}.so") for name in "ab"]
+    r = Recording(directory, "swap", "--", workload("swap"), *libraries)
+    check_shares("swap", r.shares("function", "self_samples"), {"swapped_a": 30, "swapped_b": 20, "called_back": 50}, POINTS)
+    check_shares("swap, with what is called", r.shares("function"), {"swapped_a": 60, "swapped_b": 40}, POINTS)
+
+
+def test_again(directory):
+    """A program that removes its file, replaces it, or becomes another program."""
+    def prepare(name):
+        path = os.path.join(directory, name)
+        shutil.copy(workload("again"), path)
+        shutil.copy(workload("brief-1"), path + ".new")
+        for file in (path, path + ".new"):
+            os.chmod(file, 0o755)
+        return path
+
+    whole = {"again_before": 50, "again_after": 50}
+    for name in ("unlink", "replace"):
+        path = prepare(name)
+        r = Recording(directory, name, "--", path, path)
+        check_shares(name, r.shares("function", "self_samples"), whole, POINTS)
+        check(os.path.exists(path) == (name == "replace"), f"{name}: it did")
+        files = {p for _, p, f, _ in leaves(r.path) if f and f.startswith("again_")}
+        check(files == {path}, f"{name}: the file is called {', '.join(files)}")
+    path = prepare("exec")
+    r = Recording(directory, "exec", "--", path, path, BRIEF[1], "1.0")
+    # Its clock goes on through the exec: a second of the one and half a second of the other.
+    check_shares("exec", r.shares("function", "self_samples"), {"again_before": 50, "brief_program_2": 25}, POINTS)
+    check("again_after" not in r.shares("function"), "exec: what was never run is not in")
+
+
+def main():
+    with tempfile.TemporaryDirectory(prefix="ringside-gone-") as directory:
+        os.chmod(directory, 0o777)
+        test_brief(directory)
+        test_swap(directory)
+        test_again(directory)
+    return exit_status()
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,7 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+
+#include "brief.h"
+
+NOINLINE uint64_t brief_second(uint64_t x, unsigned int units) {
+        return spin(x, units);
+}
