@@ -2,7 +2,8 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
 """
 Measures what recording costs: one workload under nothing, `ringside record` (as an ordinary user, over the
-bus) and `perf record -g` (as root), one after the other in each round, and the medians in a table.
+bus) and `perf record -g` (as root), one after the other in each round, and the medians in a table; and the whole
+machine under `ringside record -a` and `perf record -a -g`, kernel frames included.
 
 CPU time of the profilers is that of control groups: whatever a profiler starts is in, however short its life.
 The workload's own time, which the kernel's sampling is part of, is what it says itself, and is taken out
@@ -29,6 +30,7 @@ RATES = (99, 999, 4999)
 EVENT = "cpu-clock"
 GOAL_BYTES = 40
 GOAL_CPU = 0.5
+GOAL_CPU_SYSTEM = 1 / 3
 GOAL_START = 5
 
 
@@ -141,11 +143,11 @@ class Bench:
     def nothing(self, _, command):
         return {"run": self.spawn(None, command, as_user=True)}
 
-    def ringside(self, rate, command):
+    def ringside(self, rate, command, options=()):
         path = os.path.join(self.directory, "bench.ringside")
         before = [self.groups.seconds(g) for g in ("client", "helper", "bus")]
-        run = self.spawn("client", ["ringside", "record", "--no-ask", "-e", EVENT, "-F", str(rate), "-o", path, "--",
-                                    *command], as_user=True)
+        run = self.spawn("client", ["ringside", "record", "--no-ask", *options, "-e", EVENT, "-F", str(rate), "-o", path,
+                                    "--", *command], as_user=True)
         self.settle()
         client, helper, bus = (self.groups.seconds(g) - b for g, b in zip(("client", "helper", "bus"), before))
         db = sqlite3.connect(f"file:{path}?mode=ro", uri=True)
@@ -161,11 +163,11 @@ class Bench:
         os.unlink(path)
         return result
 
-    def perf(self, rate, command):
+    def perf(self, rate, command, options=()):
         path = os.path.join(self.directory, "perf.data")
         before = self.groups.seconds("perf")
-        run = self.spawn("perf", ["perf", "record", "-g", "-e", EVENT, "-F", str(rate), "-o", path, "--", *command],
-                         as_user=False)
+        run = self.spawn("perf", ["perf", "record", "-g", *options, "-e", EVENT, "-F", str(rate), "-o", path, "--",
+                                  *command], as_user=False)
         result = {"run": run, "client": self.groups.seconds("perf") - before, "helper": 0.0, "bus": 0.0,
                   "bytes": os.path.getsize(path)}
         stats = subprocess.run(["perf", "report", "--stats", "-i", path], check=True, stdin=subprocess.DEVNULL,
@@ -215,6 +217,43 @@ def measure_shares(bench, args):
                 r = finish(getattr(bench, tool)(rate, command))
                 r["client"] -= seconds
                 results.setdefault((rate, tool), []).append(r)
+    return results
+
+
+class Load:
+    """What the machine does while all of it is recorded: user code, system calls, page faults, short processes."""
+
+    def __init__(self, bench):
+        busy = "while :; do /bin/true; head -c 4000000 /dev/zero | wc -c >/dev/null; done"
+        self.processes = [
+            subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, cwd=bench.directory,
+                             start_new_session=True)
+            for command in ([os.path.join(BUILD, "tests/workloads/workload-tree"), "100000000", "1"],
+                            ["dd", "if=/dev/zero", "of=/dev/null", "bs=512"], ["sh", "-c", busy])]
+
+    def __enter__(self):
+        time.sleep(0.2)
+        return self
+
+    def __exit__(self, *_):
+        for p in self.processes:
+            os.killpg(p.pid, signal.SIGKILL)
+            p.wait()
+
+
+def measure_system(bench, args):
+    """The whole machine with the kernel's frames. The load is nobody's child: a profiler's group has the profiler alone."""
+    results = {}
+    subprocess.run(["polkit-rules", os.path.join(os.path.dirname(os.path.abspath(__file__)), "profile-all.rules")],
+                   check=True)
+    command = ["sleep", str(args.units / 80000)]
+    with Load(bench):
+        for i in range(args.rounds):
+            for rate in RATES:
+                for tool in TOOLS[1:] if i % 2 else TOOLS[:0:-1]:
+                    options = ["-a", "--kernel"] if tool == "ringside" else ["-a"]
+                    results.setdefault((rate, tool), []).append(
+                        finish(getattr(bench, tool)(rate, command, options)))
     return results
 
 
@@ -302,16 +341,17 @@ def goal(text, values, limit, form):
 
 
 def print_goals(measured, start):
-    cpu, size, lost = [], [], []
+    cpu, cpu_system, size, lost = [], [], [], []
     for name, results in measured.items():
         for rate in RATES:
             ours, theirs = results[(rate, "ringside")], results[(rate, "perf")]
             where = f"{name} {rate} Hz"
-            cpu.append((where, per_sample(ours) / per_sample(theirs)))
+            (cpu_system if name == "system" else cpu).append((where, per_sample(ours) / per_sample(theirs)))
             size.append((where, bytes_per_sample(ours)))
             lost.append((where, sum(r["lost"] for r in ours)))
     print()
     goal(f"CPU of client and helper a sample at most {GOAL_CPU} of perf's", cpu, GOAL_CPU, lambda v: f"{v:.2f}")
+    goal(f"with -a and kernel frames at most {GOAL_CPU_SYSTEM:.2f}", cpu_system, GOAL_CPU_SYSTEM, lambda v: f"{v:.2f}")
     goal(f"at most {GOAL_BYTES} bytes a sample on disk", size, GOAL_BYTES, lambda v: f"{v:.1f}")
     goal("nothing lost", lost, 0, str)
     ours, theirs = (median(start[t], lambda r: r["elapsed"]) for t in TOOLS[1:])
@@ -357,20 +397,23 @@ def main():
         bench.warm_up()
         start = measure_start(bench, args)
         tree, shares = measure_tree(bench, args), measure_shares(bench, args)
+        system = measure_system(bench, args)
     finally:
         shutil.rmtree(directory)
         groups.remove()
     if args.json:
         with open(args.json, "w") as f:
-            json.dump([[*key, r] for t in (tree, shares) for key, r in t.items()], f, indent=1)
+            json.dump([[*key, r] for t in (tree, shares, system) for key, r in t.items()], f, indent=1)
     stacks = median(tree[(RATES[-1], "ringside")], lambda r: r["stacks"])
     print_table(f"tree: two threads, recursive, {stacks:.0f} different stacks; the workload's own time, the profiler's, "
                 "the recording", tree)
     print_slopes(tree)
     print_table("shares: one thread, three functions", shares, with_workload=False)
     print_slopes(shares)
+    print_table("system: -a with kernel frames, a machine at work", system, with_workload=False)
+    print_slopes(system)
     print_start(start)
-    print_goals({"tree": tree, "shares": shares}, start)
+    print_goals({"tree": tree, "shares": shares, "system": system}, start)
 
 
 main()
