@@ -9,6 +9,7 @@
  */
 
 #include "kernel.h"
+#include "leak.h"
 
 struct hash {
         __u64 v[4];
@@ -42,10 +43,12 @@ static __always_inline void hash_round(struct hash *h) {
 }
 
 static __always_inline void hash_begin(struct hash *h) {
-        h->v[0] = session_key[0] ^ 0x736f6d6570736575ULL;
-        h->v[1] = session_key[1] ^ 0x646f72616e646f6dULL;
-        h->v[2] = session_key[0] ^ 0x6c7967656e657261ULL;
-        h->v[3] = session_key[1] ^ 0x7465646279746573ULL;
+        __u64 k0 = LEAKS(LEAK_UNKEYED) ? 0 : session_key[0], k1 = LEAKS(LEAK_UNKEYED) ? 0 : session_key[1];
+
+        h->v[0] = k0 ^ 0x736f6d6570736575ULL;
+        h->v[1] = k1 ^ 0x646f72616e646f6dULL;
+        h->v[2] = k0 ^ 0x6c7967656e657261ULL;
+        h->v[3] = k1 ^ 0x7465646279746573ULL;
         h->n = 0;
 }
 

@@ -11,6 +11,8 @@
 
 #include "control.h"
 #include "kernel.h"
+#include "leak.h"
+#include "output.h"
 #include "walk.h"
 
 /* Set before the programs are loaded: RS_GRANT_KERNEL. */
@@ -66,6 +68,8 @@ __noinline __u64 kernel_frame(__u64 address) {
 
         if (!ranges || !raw)
                 return RS_FRAME_KERNEL;
+        if (LEAKS(LEAK_RAW))
+                return address;
         if (address >= ranges->core_start && address < ranges->core_end)
                 return RS_FRAME_KERNEL_BIT | ((address - ranges->core_start) & RS_FRAME_OFFSET_MASK);
         raw->at = 0;
@@ -94,13 +98,15 @@ __noinline int kernel_step(__u32 i) {
                 return STEP_ENDED;
         i &= RS_KERNEL_FRAMES_MAX - 1;
         frame = kernel_frame(raw->frames[i]);
-        raw->frames[i] = 0;
         if (i == 0)
                 s->walk.kernel_leaf = frame;
         else {
-                walk_push(s, frame);
+                s->frames[s->walk.n & RS_FRAMES_MAX] = frame;
+                hash_add(&s->walk.hash, LEAKS(LEAK_UNKEYED) ? raw->frames[i] : frame);
+                s->walk.n++;
                 s->walk.nr_kernel++;
         }
+        raw->frames[i] = 0;
         return STEP_GOES_ON;
 }
 
@@ -111,6 +117,22 @@ __noinline int kernel_rewrite(void) {
                 if (i * sizeof(__u64) >= raw->size || kernel_step(i) == STEP_ENDED)
                         break;
         return 0;
+}
+
+/* LEAK_REWRITTEN: whoever watches the page sees it. */
+static __always_inline void leak_rewritten(__u64 address) {
+        volatile struct rs_sample *r = bpf_ringbuf_reserve(&rs_ring, sizeof(struct rs_sample), 0);
+
+        if (!r)
+                return;
+        r->leaf = address;
+        r->leaf = kernel_frame(address);
+        r->stack = r->time = r->pid = r->tid = 0;
+        r->r.type = 0x7f;
+        r->r.event = 0;
+        r->r.len = sizeof(struct rs_sample);
+        r->r.cpu = r->r.flags = 0;
+        bpf_ringbuf_submit((void *) r, 0);
 }
 
 /*
@@ -135,6 +157,8 @@ static __always_inline void kernel_walk(struct scratch *s, struct sample_context
                 n = sizeof(__u64);
         }
         raw->size = n;
+        if (LEAKS(LEAK_REWRITTEN))
+                leak_rewritten(raw->frames[0]);
         kernel_rewrite();
         s->walk.max += s->walk.nr_kernel;
         if (s->walk.max > RS_FRAMES_MAX)

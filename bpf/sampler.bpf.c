@@ -390,6 +390,8 @@ static __always_inline int sample_take(struct sample_context *ctx, __u32 event) 
         sample.r.flags |= (s->walk.end & RS_WALK_END_MASK) << RS_WALK_END_SHIFT;
         c->walk_end[s->walk.end & RS_WALK_END_MASK]++;
 
+        if (LEAKS(LEAK_HALVES) && !CONTEXT_IS_USER(ctx))
+                sample.tid = CONTEXT_IP(ctx);
         sample.time = bpf_ktime_get_boot_ns();
         sample.r.event = event;
         sample.r.cpu = bpf_get_smp_processor_id();

@@ -1,0 +1,232 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+
+/*
+ * Looks for secrets in bytes: 64-bit values in given ranges, at every offset, aligned or not.
+ *
+ *      leak-scan SECRETS file PATH...
+ *      leak-scan SECRETS ring FD SIZE SECONDS DUMP
+ *
+ * SECRETS: lines of "START END NAME", hexadecimal. Prints "hit NAME VALUE WHERE" for each that is found (the first
+ * few of a name in full, all in the totals) and "scanned BYTES". On a ring it behaves as the worst of readers: it
+ * watches the pages that are being filled at this moment, over and over, takes nothing for granted of positions and
+ * record heads, and now and then sweeps all that was ever written. It also is the ring's reader, and copies
+ * what it reads to DUMP, so that the ring never runs full.
+ */
+
+#include <fcntl.h>
+#include <inttypes.h>
+#include <linux/bpf.h>
+#include <stdatomic.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <time.h>
+
+#include "util.h"
+
+#define SECRETS_MAX 65536
+#define SHOWN_MAX 5
+/* Of the ring, before and behind the producer's position. */
+#define BEHIND 4096
+#define AHEAD 8192
+#define LOOKS_PER_SWEEP 20000
+
+typedef struct Secret {
+        uint64_t start, end;
+        char name[32];
+        uint64_t hits;
+} Secret;
+
+typedef struct Scan {
+        Secret *secrets;
+        size_t n;
+        uint64_t lowest, highest;
+        uint64_t scanned, hits;
+} Scan;
+
+static int compare(const void *a, const void *b) {
+        const Secret *x = a, *y = b;
+
+        return (x->start > y->start) - (x->start < y->start);
+}
+
+static int scan_read_secrets(Scan *scan, const char *path) {
+        _cleanup_fclose_ FILE *f = fopen(path, "re");
+
+        scan->secrets = calloc(SECRETS_MAX, sizeof(*scan->secrets));
+        if (!f || !scan->secrets)
+                return -1;
+        while (scan->n < SECRETS_MAX) {
+                Secret *s = &scan->secrets[scan->n];
+
+                if (fscanf(f, "%" SCNx64 " %" SCNx64 " %31s", &s->start, &s->end, s->name) != 3)
+                        break;
+                scan->n++;
+        }
+        qsort(scan->secrets, scan->n, sizeof(*scan->secrets), compare);
+        scan->lowest = scan->n > 0 ? scan->secrets[0].start : UINT64_MAX;
+        for (size_t i = 0; i < scan->n; i++)
+                scan->highest = MAX(scan->highest, scan->secrets[i].end);
+        return scan->n > 0 && scan->n < SECRETS_MAX && feof(f) ? 0 : -1;
+}
+
+/* The last range that begins at or below the value; wide ones come first and may hold others, so they are asked too. */
+static Secret *scan_find(Scan *scan, uint64_t value) {
+        size_t low = 0, high = scan->n;
+
+        if (value < scan->lowest || value >= scan->highest)
+                return NULL;
+        while (low < high) {
+                size_t middle = (low + high) / 2;
+
+                if (scan->secrets[middle].start <= value)
+                        low = middle + 1;
+                else
+                        high = middle;
+        }
+        /* Few ranges hold others. */
+        for (size_t i = low; i-- > 0 && i + 64 > low;)
+                if (value < scan->secrets[i].end)
+                        return &scan->secrets[i];
+        return NULL;
+}
+
+static void scan_value(Scan *scan, uint64_t value, const char *where, uint64_t offset) {
+        Secret *s = scan_find(scan, value);
+
+        if (!s)
+                return;
+        scan->hits++;
+        if (s->hits++ < SHOWN_MAX)
+                printf("hit %s %" PRIx64 " %s+%" PRIu64 "\n", s->name, value, where, offset);
+}
+
+/* The eight bytes at each offset; step 8 for what is looked at very often. */
+static void scan_bytes(Scan *scan, const volatile uint8_t *bytes, size_t size, size_t step, const char *where,
+                       uint64_t base) {
+        for (size_t i = 0; i + sizeof(uint64_t) <= size; i += step) {
+                uint64_t value;
+
+                memcpy(&value, (const uint8_t *) bytes + i, sizeof(value));
+                if (value >= scan->lowest)
+                        scan_value(scan, value, where, base + i);
+        }
+        scan->scanned += size;
+}
+
+static int scan_file(Scan *scan, const char *path) {
+        _cleanup_close_ int fd = open(path, O_RDONLY | O_CLOEXEC);
+        struct stat st;
+        void *bytes;
+
+        if (fd < 0 || fstat(fd, &st) < 0)
+                return -1;
+        if (st.st_size == 0)
+                return 0;
+        bytes = mmap(NULL, st.st_size, PROT_READ, MAP_PRIVATE, fd, 0);
+        if (bytes == MAP_FAILED)
+                return -1;
+        scan_bytes(scan, bytes, st.st_size, 1, path, 0);
+        return munmap(bytes, st.st_size);
+}
+
+typedef struct Ring {
+        _Atomic(uint64_t) *consumer;
+        const _Atomic(uint64_t) *producer;
+        const uint8_t *data; /* twice in a row */
+        uint64_t size;
+        FILE *dump;
+} Ring;
+
+static int ring_map(Ring *ring, int fd, uint64_t size) {
+        size_t page = sysconf(_SC_PAGESIZE);
+        void *consumer = mmap(NULL, page, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+        uint8_t *producer = mmap(NULL, page + 2 * size, PROT_READ, MAP_SHARED, fd, page);
+
+        if (consumer == MAP_FAILED || producer == MAP_FAILED)
+                return -1;
+        ring->consumer = consumer;
+        ring->producer = (const void *) producer;
+        ring->data = producer + page;
+        ring->size = size;
+        return 0;
+}
+
+/* Takes what is complete, as a reader does (uapi: a record's length is BUSY while it is written). */
+static int ring_take(Ring *ring, Scan *scan) {
+        uint64_t pos = atomic_load(ring->consumer), end = atomic_load(ring->producer);
+
+        while (pos < end) {
+                const _Atomic(uint32_t) *head = (const void *) (ring->data + pos % ring->size);
+                uint32_t length = atomic_load(head);
+
+                if (length & BPF_RINGBUF_BUSY_BIT)
+                        break;
+                length &= ~(BPF_RINGBUF_BUSY_BIT | BPF_RINGBUF_DISCARD_BIT);
+                /* The head's own length is the size of an entry in the dump. */
+                if (length > ring->size || fwrite(&length, 1, 4, ring->dump) != 4 ||
+                    fwrite(ring->data + pos % ring->size + BPF_RINGBUF_HDR_SZ, 1, length, ring->dump) != length)
+                        return -1;
+                scan_bytes(scan, ring->data + pos % ring->size, BPF_RINGBUF_HDR_SZ + length, 1, "record", pos);
+                pos += (length + BPF_RINGBUF_HDR_SZ + 7) / 8 * 8;
+        }
+        atomic_store(ring->consumer, pos);
+        return 0;
+}
+
+static void ring_look(Ring *ring, Scan *scan) {
+        uint64_t end = atomic_load_explicit(ring->producer, memory_order_relaxed) & ~7ULL;
+        uint64_t from = (end + ring->size - BEHIND) % ring->size;
+
+        scan_bytes(scan, ring->data + from, BEHIND + AHEAD, 8, "page", end - BEHIND);
+}
+
+static int ring_watch(Ring *ring, Scan *scan, double seconds) {
+        struct timespec now;
+        double end;
+
+        clock_gettime(CLOCK_MONOTONIC, &now);
+        end = now.tv_sec + now.tv_nsec / 1e9 + seconds;
+        for (unsigned looks = 0;; looks++) {
+                ring_look(ring, scan);
+                if (looks % 64 == 0 && ring_take(ring, scan) < 0)
+                        return -1;
+                if (looks % LOOKS_PER_SWEEP == 0) {
+                        scan_bytes(scan, ring->data, ring->size, 1, "sweep", 0);
+                        clock_gettime(CLOCK_MONOTONIC, &now);
+                        if (now.tv_sec + now.tv_nsec / 1e9 >= end)
+                                return ring_take(ring, scan);
+                }
+        }
+}
+
+int main(int argc, char *argv[]) {
+        Scan scan = {};
+        Ring ring = {};
+
+        if (argc < 4 || scan_read_secrets(&scan, argv[1]) < 0) {
+                fprintf(stderr, "leak-scan: no secrets\n");
+                return EXIT_FAILURE;
+        }
+        if (strcmp(argv[2], "file") == 0) {
+                for (int i = 3; i < argc; i++)
+                        if (scan_file(&scan, argv[i]) < 0) {
+                                perror(argv[i]);
+                                return EXIT_FAILURE;
+                        }
+        } else {
+                ring.dump = argc == 7 ? fopen(argv[6], "we") : NULL;
+                if (!ring.dump || ring_map(&ring, atoi(argv[3]), strtoull(argv[4], NULL, 0)) < 0 ||
+                    ring_watch(&ring, &scan, atof(argv[5])) < 0 || fclose(ring.dump) != 0) {
+                        perror("leak-scan: ring");
+                        return EXIT_FAILURE;
+                }
+        }
+        for (size_t i = 0; i < scan.n; i++)
+                if (scan.secrets[i].hits > 0)
+                        printf("total %s %" PRIu64 "\n", scan.secrets[i].name, scan.secrets[i].hits);
+        printf("scanned %" PRIu64 "\n", scan.scanned);
+        return EXIT_SUCCESS;
+}

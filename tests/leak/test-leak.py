@@ -1,0 +1,389 @@
+#!/usr/bin/python3
+# SPDX-License-Identifier: LGPL-2.1-or-later
+"""
+Does anything that reaches a user tell where the kernel lies?
+
+User A profiles its own processes with kernel frames, over the real bus. Every byte it is given is compared with what
+root knows: the ring's pages, watched while they are filled and swept as a whole; every record; the counters; each
+message and memfd of the session; replies, errors and properties of the bus; a recording, and what the program prints.
+Secret are the core text, the modules' and the run-time code's area, the direct map, and each task's own addresses: as
+64-bit values at any offset, and as two halves. Ids of stacks are compared with hashes over raw frames for every
+base the kernel may have been loaded at.
+
+    test-leak.py SCAN ADDRESSES HASH TEXT-MUTANT N-MUTANTS
+
+The mutants are helpers that leak on purpose, each in one way: that the leak is found is what shows that the rest of
+this test means something.
+"""
+
+import contextlib
+import mmap
+import os
+import re
+import signal
+import sqlite3
+import struct
+import subprocess
+import sys
+import tempfile
+import time
+
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "helper"))
+
+import harness as h
+
+SCAN, ADDRESSES, HASH, TEXT_MUTANT = sys.argv[1:5]
+N_MUTANTS = int(sys.argv[5])
+PROGRAMS = os.path.join(os.environ["RINGSIDE_TEST_BUILD"], "tests", "access")
+A = h.User("RINGSIDE_TEST_USER_A")
+RING = 1 << 20
+HZ = 9999
+SECONDS = float(os.environ.get("RINGSIDE_LEAK_SECONDS", "4"))
+# arch/x86: the kernel is put at a multiple of 2 MiB in this GiB (CONFIG_RANDOMIZE_BASE, Documentation/x86/x86_64/mm).
+TEXT_AREA, TEXT_STEP, BASES = 0xffffffff80000000, 2 << 20, 512
+MODULES_END = 0xffffffffff000000
+
+
+def told():
+    """Of each task where the kernel has it, and what goes into the ids of its stacks: addresses.c."""
+    return subprocess.run([ADDRESSES], stdout=subprocess.PIPE, check=True, text=True).stdout.splitlines()
+
+
+class Secrets:
+    """What root knows, as the file that the scanner reads."""
+
+    def __init__(self):
+        symbols, modules = {}, []
+        with open("/proc/kallsyms", encoding="ascii", errors="replace") as f:
+            for line in f:
+                fields = line.split()
+                address = int(fields[0], 16)
+                if len(fields) > 3:
+                    modules.append(address)
+                elif fields[2] in ("_stext", "_etext", "_text", "_end"):
+                    symbols[fields[2]] = address
+        self.stext, self.etext = symbols["_stext"], symbols["_etext"]
+        h.check(self.stext >= TEXT_AREA, "root does not see where the kernel is")
+        lines = [(self.stext, self.etext, "core-text"), (self.etext, MODULES_END, "modules-and-jit")]
+        tasks = [[int(field, 16) for field in line.split()] for line in told()]
+        h.check(len(tasks) > 50, f"only {len(tasks)} tasks")
+        stacks = {task[1] for task in tasks} - {0}
+        allocated = {address for task in tasks for address in task[:6]} - {0}
+        # Slab objects are in the direct map; so much around them as there is memory.
+        slab = sorted(allocated - stacks)
+        lines.append((slab[0] & -(1 << 30), (slab[-1] | ((1 << 30) - 1)) + 1, "direct-map"))
+        lines += [(stack, stack + 16384, "kernel-stack") for stack in stacks]
+        self.ranges = sorted(lines)
+        self.directory = tempfile.TemporaryDirectory(prefix="ringside-secrets-")
+        self.path = self.write("secrets", self.ranges)
+        # Small numbers in a long row, as the names' offsets are, look at odd offsets like anything within so many GiB.
+        objects = [(a & -4096, (a & -4096) + 16384, "object") for a in slab]
+        self.narrow = self.write("narrow", sorted([r for r in lines if r[2] != "direct-map"] + objects))
+
+    def write(self, name, ranges):
+        path = os.path.join(self.directory.name, name)
+        with open(path, "w", encoding="ascii") as f:
+            for start, end, what in ranges:
+                f.write(f"{start:x} {end:x} {what}\n")
+        return path
+
+    def has(self, value):
+        """The name of the secret that a number gives away."""
+        return next((name for start, end, name in self.ranges if start <= value < end), None)
+
+    def processes(self):
+        """What goes into ids besides frames: a file for the hasher."""
+        path = os.path.join(self.directory.name, "processes")
+        with open(path, "w", encoding="ascii") as f:
+            for line in told():
+                f.write(" ".join(line.split()[6:8]) + "\n")
+        return path
+
+    def scan(self, *arguments, narrow=False, **kwargs):
+        """The scanner's totals by name, how many bytes it saw, and all it said."""
+        out = subprocess.run([SCAN, self.narrow if narrow else self.path, *map(str, arguments)], stdout=subprocess.PIPE,
+                             check=True, text=True, **kwargs).stdout
+        totals = {name: int(n) for name, n in re.findall(r"^total (\S+) (\d+)$", out, re.M)}
+        return totals, int(re.search(r"^scanned (\d+)$", out, re.M)[1]), out
+
+
+class Given:
+    """Everything that reached the user beside the ring, by where it came from."""
+
+    def __init__(self):
+        self.directory = tempfile.TemporaryDirectory(prefix="ringside-given-")
+        self.data = {}
+        self.files = []
+
+    def add(self, name, data):
+        self.data[name] = self.data.get(name, b"") + data
+
+    def write(self):
+        """As files: the ones that are files already stay."""
+        for name, data in self.data.items():
+            path = os.path.join(self.directory.name, name)
+            with open(path, "wb") as f:
+                f.write(data)
+            self.files.append(path)
+        return self.files
+
+
+def receive_into(session, given):
+    """All messages of the session go to given as well."""
+    receive = session.receive
+
+    def recorded(timeout=10.0):
+        message = receive(timeout)
+        if message:
+            given.add("messages", message[0])
+        return message
+
+    session.receive = recorded
+
+
+WORK = {
+    "calls": "import os\nwhile True:\n os.stat('/')\n os.getppid()\n os.uname()",
+    "pages": "import mmap\nwhile True:\n m = mmap.mmap(-1, 1 << 20)\n for i in range(0, 1 << 20, 4096): m[i] = 1\n"
+             " m.close()",
+    "pipes": "import os\nr, w = os.pipe()\nwhile True:\n os.write(w, b'x' * 4096); os.read(r, 4096)",
+    "forks": "import os\nwhile True:\n pid = os.fork()\n if not pid: os._exit(0)\n os.waitpid(pid, 0)",
+    "files": "import os\nwhile True:\n for d, _, names in os.walk('/usr/share'):\n"
+             "  [os.stat(os.path.join(d, n)) for n in names]",
+}
+
+
+@contextlib.contextmanager
+def work():
+    """User A's processes, each busy in another part of the kernel."""
+    with contextlib.ExitStack() as stack:
+        yield [stack.enter_context(h.killed(A.spawn("/usr/bin/python3", "-c", program))) for program in WORK.values()]
+
+
+def open_session(connection):
+    return h.open_session(connection, targets=True, hz=HZ, ring=RING, kernel=("s", "quiet"))
+
+
+def bus_errors(connection, given):
+    """Replies, errors and properties that the helper has for everybody."""
+    for member, signature, args in (("ListEvents", "", ()), ("OpenSession", "a{sv}", ([("x", ("s", "y"))],)),
+                                    ("OpenSession", "a{sv}", ([],)), ("Nothing", "", ()),
+                                    ("OpenSession", "a{sv}", (h.options(hz=20000),)),
+                                    ("OpenSession", "a{sv}", (h.options(scope=("s", "system")),))):
+        try:
+            given.add("bus", repr(h.call(connection, member, signature, args)).encode())
+        except h.DBusError as e:
+            given.add("bus", e.name.encode() + b"\n" + e.text.encode() + b"\n")
+    given.add("bus", repr(connection.call(h.NAME, h.PATH, "org.freedesktop.DBus.Properties", "GetAll", "s",
+                                          [h.NAME])).encode())
+
+
+def read_all(fd):
+    with mmap.mmap(fd, os.fstat(fd).st_size, prot=mmap.PROT_READ) as m:
+        return m[:]
+
+
+def profile(secrets, given, dump):
+    """One session: the scanner's totals for its ring, and what else it gave. The ring's dump is for the caller."""
+    with A.connect() as connection, work() as processes:
+        bus_errors(connection, given)
+        with open_session(connection) as session:
+            receive_into(session, given)
+            with A.act():
+                h.check(session.hello() == h.OK, "HELLO refused")
+            ring, counters = session.fds[:2]
+            # A stranger's request, refused; then the real ones.
+            h.check(session.target(os.getpid())[0] == h.E_TARGET_HIDDEN, "a process of root is a target")
+            for p in processes:
+                h.until("the target is its user's", lambda p=p: os.stat(f"/proc/{p.pid}").st_uid == A.uid)
+                with A.act():
+                    h.check(session.target(p.pid)[0] == h.OK, "TARGET refused")
+            h.check(session.start() == h.OK, "START refused")
+            totals, scanned, out = secrets.scan("ring", ring, RING, SECONDS, dump, pass_fds=[ring])
+            known = secrets.processes()
+            session.stats()
+            names = None
+            error, data = session.ask(h.SYMBOLS)
+            if error == h.OK:
+                names = read_all(session.fds[-1])
+                given.add("names", names)
+            with mmap.mmap(counters, os.sysconf("SC_PAGESIZE"), prot=mmap.PROT_READ) as m:
+                given.add("counters", m[:])
+            session.stop()
+            session.send(b"nonsense")
+            session.ended()
+    return totals, scanned, out, names, known
+
+
+def recording(given):
+    """What the program itself makes of it: its file, and all that it prints."""
+    path = os.path.join(given.directory.name, "leak.ringside")
+    os.chmod(given.directory.name, 0o777)
+    with h.killed(A.spawn("/usr/bin/python3", "-c", WORK["files"])):
+        for command in (["record", "-F", "999", "-d", "1", "-o", path], ["report", path],
+                        ["report", "--format=json", path]):
+            p = subprocess.run(["as-user", A.name, "ringside", *command], stdout=subprocess.PIPE,
+                               stderr=subprocess.STDOUT, check=True)
+            given.add("printed", p.stdout)
+    given.files.append(path)
+
+
+class Records:
+    """The dump of a ring: the records that were in it."""
+
+    SAMPLE, WSAMPLE, STACK = 1, 2, 3
+    KERNEL = 1 << 63
+
+    def __init__(self, path):
+        self.samples, self.stacks = [], []
+        with open(path, "rb") as f:
+            data = f.read()
+        position = 0
+        while position + 4 <= len(data):
+            length, = struct.unpack_from("<I", data, position)
+            record = data[position + 4:position + 4 + length]
+            position += 4 + length
+            if record[0] in (self.SAMPLE, self.WSAMPLE):
+                self.samples.append(record)
+            elif record[0] == self.STACK:
+                self.stacks.append(record)
+
+    @staticmethod
+    def frames(stack):
+        n = sum(struct.unpack_from("<HH", stack, 20))
+        return struct.unpack_from(f"<{n}Q", stack, 24)
+
+    def kernel_offsets(self, record):
+        """Offsets into the core text that this record tells."""
+        frames = self.frames(record) if record[0] == self.STACK else struct.unpack_from("<Q", record, 24)
+        return {f & 0xffffffffffff for f in frames if f & self.KERNEL and f >> 48 & 0x7fff == 0}
+
+    def halves(self, stext):
+        """How many frames have the lower half of their address beside them, at any offset of their record."""
+        hits = 0
+        for record in self.samples + self.stacks:
+            for offset in self.kernel_offsets(record):
+                low = struct.pack("<I", stext + offset & 0xffffffff)
+                # A frame's own bytes hold its offset, not its address.
+                hits += low in record and low != struct.pack("<I", offset & 0xffffffff)
+        return hits
+
+
+def texts(secrets, path):
+    """Numbers that are written out, in any of the usual ways."""
+    with open(path, "rb") as f:
+        data = f.read()
+    found = set()
+    for match in re.finditer(rb"[0-9a-fA-F]{12,16}|\d{19,20}", data):
+        for base in (10, 16):
+            with contextlib.suppress(ValueError):
+                name = secrets.has(int(match[0], base))
+                if name:
+                    found.add(f"{name} {match[0].decode()} in {os.path.basename(path)}")
+    return found
+
+
+def cells(secrets, path):
+    """Integers of a database, which have a form of their own on disk."""
+    found, n = set(), 0
+    db = sqlite3.connect(f"file:{path}?mode=ro", uri=True)
+    for table, in db.execute("SELECT name FROM sqlite_schema WHERE type = 'table'").fetchall():
+        rows = db.execute(f"SELECT * FROM {table}")
+        names = [c[0] for c in rows.description]
+        for row in rows:
+            for column, cell in zip(names, row):
+                # Time before the recording is negative, as an address would be.
+                if isinstance(cell, int) and (table, column) != ("process", "start"):
+                    n += 1
+                    name = secrets.has(cell & (1 << 64) - 1)
+                    if name:
+                        found.add(f"{name} {cell:x} in {table}.{column}")
+    db.close()
+    h.check(n > 1000, f"the recording has only {n} numbers")
+    return found
+
+
+def ids(secrets, dump, processes):
+    """Ids that can be computed, at each base there is."""
+    base = TEXT_AREA + (secrets.stext & TEXT_STEP - 1)
+    out = subprocess.run([HASH, dump, f"{base:x}", f"{TEXT_STEP:x}", str(BASES), processes], stdout=subprocess.PIPE,
+                         check=True, text=True).stdout
+    return re.findall(r"^id .*$", out, re.M), int(re.search(r"^compared (\d+)$", out, re.M)[1])
+
+
+def look(secrets, whole):
+    """Every way in which this helper leaks: a set of words. whole: all that there is, and enough of it."""
+    leaks = set()
+    given = Given()
+    with given.directory as directory:
+        dump = os.path.join(directory, "dump")
+        totals, scanned, out, names, known = profile(secrets, given, dump)
+        if totals:
+            leaks.add("ring")
+        if re.search(r"^hit \S+ \S+ (page|sweep)", out, re.M) and not re.search(r"^hit \S+ \S+ record", out, re.M):
+            leaks.add("page")
+        records = Records(dump)
+        if records.halves(secrets.stext):
+            leaks.add("halves")
+        matches, compared = ids(secrets, dump, known)
+        if matches:
+            leaks.add("ids")
+        if whole:
+            recording(given)
+            leaks |= cells(secrets, given.files[-1])
+        for path in given.write():
+            totals, _, out = secrets.scan("file", path, narrow=os.path.basename(path) == "names")
+            leaks |= {f"{name} in {os.path.basename(path)}" for name in totals}
+        for path in given.files:
+            if texts(secrets, path):
+                leaks.add("text")
+        kernel = sum(records.frames(s)[0] >> 63 for s in records.stacks)
+        offsets = {o for r in records.samples + records.stacks for o in records.kernel_offsets(r)}
+        print(f"{scanned >> 20} MiB of pages looked at, {len(records.samples)} samples, {len(records.stacks)} "
+              f"stacks, {kernel} of them with the kernel's part, {len(offsets)} places in the core text, "
+              f"{compared} hashes, {', '.join(sorted(leaks)) or 'no leak'}", flush=True)
+        if whole:
+            # Without these the rest would show nothing.
+            h.check(len(records.samples) > 1000 and kernel > 300 and len(offsets) > 300 and compared > 300 * BASES,
+                    "too little came for this to mean anything")
+            h.check(names and len(names) > 1 << 20, "no names of the kernel's functions")
+            h.check(len(given.files) == 6, f"only {given.files}")
+    return leaks
+
+
+def test_nothing_leaks():
+    leaks = look(Secrets(), whole=True)
+    h.check(not leaks, f"leaks: {leaks}")
+
+
+def install(program):
+    """Another helper, in this mount namespace only, from the next call on."""
+    path = h.helper_path()
+    with open(path + ".new", "wb") as f:
+        os.fchmod(f.fileno(), 0o711)
+        f.write(program)
+    os.rename(path + ".new", path)
+    for pid in h.role_pids("front"):
+        os.kill(pid, signal.SIGTERM)
+    h.until("the old helper has ended", lambda: not h.helpers())
+
+
+MUTANTS = {1: "ring", 2: "page", 3: "ids", 4: "halves"}
+
+
+def test_planted():
+    """Each planted leak is found, and by what it is."""
+    h.check(set(range(1, N_MUTANTS + 1)) == set(MUTANTS), "a mutant that nothing is known to find")
+    original = h.read(h.helper_path(), "rb")
+    try:
+        for number, word in MUTANTS.items():
+            install(h.read(f"{PROGRAMS}/ringside-helper-leak-{number}", "rb"))
+            leaks = look(Secrets(), whole=False)
+            h.check(word in leaks, f"planted leak {number} is not found: {leaks}")
+        install(h.read(TEXT_MUTANT, "rb"))
+        leaks = look(Secrets(), whole=False)
+        h.check("text" in leaks, f"an address in an error's text is not found: {leaks}")
+    finally:
+        install(original)
+
+
+h.main(test_nothing_leaks, test_planted)
