@@ -43,6 +43,8 @@ static const struct {
          "Install ringside for the system; 'ringside doctor' looks at the installation."},
         {SD_BUS_ERROR_ACCESS_DENIED, RINGSIDE_E_DENIED, "the bus does not let you speak to " NAME,
          "Its policy (dbus-1/system.d/org.ringside.Helper1.conf) is missing or changed."},
+        {"System.Error.ENOTCONN", RINGSIDE_E_NO_BUS, "the bus broke off the connection",
+         "Flatpak's filter of the bus does so with every client of sd-bus: --socket=system-bus passes it by."},
         {SD_BUS_ERROR_NO_REPLY, RINGSIDE_E_NO_HELPER, "the helper went away while it was asked",
          "The journal of ringside-helper.service has more."},
 };

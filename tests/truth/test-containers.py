@@ -8,6 +8,9 @@ user over the real bus; runs inside bus-env.
 
 import contextlib
 import os
+import pwd
+import re
+import shutil
 import subprocess
 import sys
 import tempfile
@@ -18,63 +21,135 @@ from truth import exit_status, workload
 
 SHARES = {"inner_program": 33.3, "inner_library": 33.3, "inner_made": 33.3}
 POINTS = 8.0
+PROGRAM = "workload-inside"
 PLACE = "/mnt"
 BUS = "/run/dbus/system_bus_socket"
+RUNTIME = "/run/ringside-runtime"  # XDG_RUNTIME_DIR
+FLATPAK = "/run/ringside-flatpak"
+ROOTFS = "/run/ringside-rootfs"
+# Numbers that nobody else uses at the same time.
+SUBUIDS_START = 200000000 + 65536 * (os.getpid() % 20000)
+SUBUIDS = range(SUBUIDS_START, SUBUIDS_START + 65536)
 
-# Meson's environment would have the library found elsewhere.
-INSIDE = f'unset LD_LIBRARY_PATH; cp "$1/workload-inside" "$1/libinside.so" {PLACE} && exec {PLACE}/workload-inside "$2"'
+INSIDE = f'cp "$1/{PROGRAM}" "$1/libinside.so" {PLACE} && exec {PLACE}/{PROGRAM} "$2"'
 MOUNT = f"mount -t tmpfs tmpfs {PLACE} && mount -t tmpfs tmpfs /tmp && "
 UNSHARE = ["unshare", "-Urmpf", "--mount-proc"]
 BWRAP = ["bwrap", "--unshare-all", "--die-with-parent", "--ro-bind", "/", "/", "--dev", "/dev", "--proc", "/proc",
          "--tmpfs", "/tmp", "--tmpfs", PLACE]
+PODMAN = ["env", "XDG_RUNTIME_DIR=" + RUNTIME, "podman", "--cgroup-manager=cgroupfs", "--events-backend=file",
+          "--log-level=error"]
+PODMAN_RUN = [*PODMAN, "run", "--rm", "--cgroups=disabled", "--network=none", f"--volume={WORKLOADS}:{WORKLOADS}:ro",
+              f"--tmpfs={PLACE}:exec,mode=1777", "--tmpfs=/tmp:mode=1777"]
+FLATPAK_RUN = ["env", "XDG_RUNTIME_DIR=" + RUNTIME, "flatpak", "run", "--user"]
 
 
 def shell(script, seconds):
     return ["sh", "-c", script, "sh", WORKLOADS, str(seconds)]
 
 
-# What starts a container in which the program uses this much CPU time.
+# What starts a container in which the program uses this much CPU time, and where it is in there.
 CONTAINERS = {
-    "unshare": lambda seconds: [*UNSHARE, *shell(MOUNT + INSIDE, seconds)],
-    "bwrap": lambda seconds: [*BWRAP, *shell(INSIDE, seconds)],
-    "bwrap in unshare": lambda seconds: [*UNSHARE, *BWRAP, *shell(INSIDE, seconds)],
+    "unshare": (PLACE, lambda seconds: [*UNSHARE, *shell(MOUNT + INSIDE, seconds)]),
+    "bwrap": (PLACE, lambda seconds: [*BWRAP, *shell(INSIDE, seconds)]),
+    "bwrap in unshare": (PLACE, lambda seconds: [*UNSHARE, *BWRAP, *shell(INSIDE, seconds)]),
+    "podman": (PLACE, lambda seconds: [*PODMAN_RUN, "--rootfs", ROOTFS, *shell(INSIDE, seconds)]),
+    "podman, a user of its own": (PLACE, lambda seconds: [*PODMAN_RUN, "--user=1000", "--rootfs", ROOTFS,
+                                                          *shell(INSIDE, seconds)]),
+    "flatpak": ("/app/bin", lambda seconds: [*FLATPAK_RUN, "org.ringside.Test", str(seconds)]),
 }
 
 
-def children_of(pid):
-    found = []
-    for task in os.listdir(f"/proc/{pid}/task"):
-        with open(f"/proc/{pid}/task/{task}/children", encoding="ascii") as f:
-            found += map(int, f.read().split())
-    return found
+def copy_with_libraries(root, *programs):
+    """Programs and what the dynamic linker finds for them, at the same paths."""
+    wanted = {os.path.realpath(shutil.which(program)): shutil.which(program) for program in programs}
+    for program in list(wanted):
+        text = subprocess.run(["ldd", program], stdout=subprocess.PIPE, text=True, check=True).stdout
+        wanted |= {os.path.realpath(path): path for path in re.findall(r"(?:=> |^\s)(/\S+)", text, re.M)}
+    for real, path in wanted.items():
+        os.makedirs(root + os.path.dirname(path), exist_ok=True)
+        shutil.copy(real, root + path)
 
 
-def find_program(pid):
-    """The program in a container, by its number out here; 0: it does not run yet."""
-    with contextlib.suppress(OSError):
-        if comm_of(pid) == "workload-inside":
-            return pid if cpu_seconds(pid) >= 0.05 else 0
-        for child in children_of(pid):
-            found = find_program(child)
-            if found:
-                return found
+def set_up_podman():
+    """A root directory without an image; numbers for those who are not root in a container; cgroups as of today."""
+    copy_with_libraries(ROOTFS, "sh", "cp")
+    if not os.path.exists(ROOTFS + "/bin"):
+        os.symlink("usr/bin", ROOTFS + "/bin")
+    for name in ("dev", "etc", "proc", "run", "sys", "tmp", "var", PLACE[1:]):
+        os.makedirs(os.path.join(ROOTFS, name), exist_ok=True)
+    subprocess.run(["chown", "-R", USER, ROOTFS], check=True)
+    for name in ("/etc/subuid", "/etc/subgid"):
+        with open(name, "a", encoding="ascii") as f:
+            f.write(f"{USER}:{SUBUIDS.start}:{len(SUBUIDS)}\n")
+    subprocess.run(["umount", "-R", "/sys/fs/cgroup"], check=False)
+    subprocess.run(["mount", "-t", "cgroup2", "cgroup2", "/sys/fs/cgroup"], check=True)
+    # What podman leaves behind for its next run is not to be a descendant of a recording.
+    as_user(*PODMAN, "ps")
+
+
+def set_up_flatpak():
+    """A runtime of the little that is needed, and an application, built and installed as users do."""
+    copy_with_libraries(FLATPAK + "/whole", "sh", "env", "ringside")
+    # It becomes /usr; the linker's own paths begin with / and with /usr.
+    for tree in ("usr", "."):
+        shutil.copytree(f"{FLATPAK}/whole/{tree}", FLATPAK + "/runtime/files", dirs_exist_ok=True)
+    for name in ("runtime/usr", "app/files/bin", "app/export"):
+        os.makedirs(f"{FLATPAK}/{name}")
+    for name in (PROGRAM, "libinside.so"):
+        shutil.copy(f"{WORKLOADS}/{name}", FLATPAK + "/app/files/bin")
+    arch = subprocess.run(["flatpak", "--default-arch"], stdout=subprocess.PIPE, text=True, check=True).stdout.strip()
+    with open(FLATPAK + "/runtime/metadata", "w", encoding="ascii") as f:
+        f.write("[Runtime]\nname=org.ringside.Platform\n")
+    with open(FLATPAK + "/app/metadata", "w", encoding="ascii") as f:
+        platform = f"org.ringside.Platform/{arch}/1"
+        f.write(f"[Application]\nname=org.ringside.Test\nruntime={platform}\nsdk={platform}\ncommand={PROGRAM}\n")
+    subprocess.run(["chown", "-R", USER, FLATPAK], check=True)
+    export = ["flatpak", "build-export", "--disable-sandbox", "--no-update-summary"]
+    as_user(*export, "--runtime", "--files=files", FLATPAK + "/repo", FLATPAK + "/runtime", "1")
+    as_user(*export, FLATPAK + "/repo", FLATPAK + "/app", "1")
+    as_user("flatpak", "build-update-repo", FLATPAK + "/repo")
+    as_user("flatpak", "--user", "remote-add", "--no-gpg-verify", "ringside", FLATPAK + "/repo")
+    as_user("flatpak", "--user", "install", "--noninteractive", "ringside", "org.ringside.Test")
+
+
+def set_up():
+    missing = [name for name in ("bwrap", "podman", "newuidmap", "flatpak") if not shutil.which(name)]
+    if missing:
+        print(f"not installed: {', '.join(missing)} (tests/setup.sh installs all of them)")
+        sys.exit(1 if os.environ.get("RINGSIDE_MUST_RUN") == "1" else 77)
+    # Meson's, which would have libraries found where no container has them.
+    os.environ.pop("LD_LIBRARY_PATH", None)
+    os.mkdir(RUNTIME, 0o700)
+    shutil.chown(RUNTIME, USER)
+    set_up_podman()
+    set_up_flatpak()
+
+
+def find_program(user):
+    """A user's program in a container, by its number out here; 0: it does not run yet."""
+    uid = pwd.getpwnam(user).pw_uid
+    for pid in map(int, filter(str.isdigit, os.listdir("/proc"))):
+        with contextlib.suppress(OSError):
+            owner = os.stat(f"/proc/{pid}").st_uid
+            if comm_of(pid) == PROGRAM and (owner == uid or owner in SUBUIDS) and cpu_seconds(pid) >= 0.05:
+                return pid
     return 0
 
 
 @contextlib.contextmanager
 def container(user, name):
     """One that goes on for long: the number of its program out here, and in there."""
-    p = subprocess.Popen(["as-user", user, *CONTAINERS[name](300)], stdin=subprocess.DEVNULL, stdout=subprocess.PIPE)
+    p = subprocess.Popen(["as-user", user, *CONTAINERS[name][1](300)], stdin=subprocess.DEVNULL, stdout=subprocess.PIPE)
     outer = 0
     try:
         deadline = time.monotonic() + 30
-        while not (outer := find_program(p.pid)):
+        while not (outer := find_program(user)):
             if p.poll() is not None or time.monotonic() > deadline:
                 raise RuntimeError(f"{name}: the container does not run")
             time.sleep(0.02)
         yield outer, int(p.stdout.readline())
     finally:
-        # Whatever started it waits for it.
+        # Whoever started it waits for it.
         if outer:
             os.kill(outer, 9)
         else:
@@ -83,33 +158,40 @@ def container(user, name):
 
 
 def row_of_program(recording):
-    rows = [row for row in recording.report("process")["rows"] if row["name"] == "workload-inside"]
+    rows = [row for row in recording.report("process")["rows"] if row["name"] == PROGRAM]
     return rows[0] if len(rows) == 1 else {}
 
 
-def check_container(title, recording, inner):
-    check_shares(title, recording.shares("function"), SHARES | {"main": 100}, POINTS)
-    files = recording.shares("file")
-    check({PLACE + "/workload-inside", PLACE + "/libinside.so"} <= set(files) and not os.path.exists(PLACE + "/workload-inside"),
-          f"{title}: its files are {', '.join(sorted(files))}, which are not out here")
+def check_program(title, recording):
+    """The program's shares: whatever starts a container may take a lot of time itself."""
+    report = recording.report("function", "--process=" + PROGRAM)
+    shares = {row["name"]: 100.0 * row["total_samples"] / report["samples"] for row in report["rows"]}
+    check_shares(title, shares, SHARES | {"main": 100}, POINTS)
+
+
+def check_container(title, place, recording, inner):
+    check_program(title, recording)
+    files = {f"{place}/{name}" for name in (PROGRAM, "libinside.so")}
+    found = set(recording.shares("file"))
+    check(files <= found and not any(map(os.path.exists, files)),
+          f"{title}: its files are {', '.join(sorted(found))}, which are not out here")
     row = row_of_program(recording)
     check(row.get("inner_id") == inner, f"{title}: its number in there is {row.get('inner_id')}, to be {inner}")
     table = as_user("ringside", "report", "--by=process", recording.path)
-    line = [line.split() for line in table.splitlines() if line.endswith("workload-inside")][-1]
+    line = [line.split() for line in table.splitlines() if line.endswith(PROGRAM)][-1]
     check(line[-3:-1] == [str(row.get("id")), str(inner)], f"{title}: the table has both its numbers: {line}")
     return row
 
 
 def test_containers(directory):
-    for name, command in CONTAINERS.items():
-        title = name.replace(" ", "-")
-        r = Recording(directory, title, "--", *command(1))
-        row = check_container(name, r, int(r.printed))
+    for name, (place, command) in CONTAINERS.items():
+        r = Recording(directory, name, "--", *command(1))
+        row = check_container(name, place, r, int(r.printed))
         check(row.get("id") != row.get("inner_id"), f"{name}: its number out here is another")
 
         with container(USER, name) as (outer, inner):
-            r = Recording(directory, title + "-attached", "-p", str(outer), "-d", "2")
-            row = check_container(f"{name}, attached", r, inner)
+            r = Recording(directory, name + ", attached", "-p", str(outer), "-d", "2")
+            row = check_container(name + ", attached", place, r, inner)
             check(row.get("id") == outer, f"{name}, attached: its number out here is {row.get('id')}, to be {outer}")
 
 
@@ -120,7 +202,7 @@ def test_foreign(directory):
         r = Recording(directory, "foreign", "-d", "1")
         check(cpu_seconds(outer) > before, "foreign: it ran meanwhile")
         ids = {row["id"] for row in r.report("process")["rows"]}
-        check(outer not in ids and "workload-inside" not in r.shares("process"), "foreign: it is not in all of mine")
+        check(outer not in ids and PROGRAM not in r.shares("process"), "foreign: it is not in all of mine")
         p = subprocess.run(["as-user", USER, "ringside", "record", "-p", str(outer), "-o",
                             os.path.join(directory, "refused.ringside")], stdin=subprocess.DEVNULL,
                            stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True, check=False)
@@ -130,7 +212,7 @@ def test_foreign(directory):
 def record_inside(directory, name, place, *prefix, succeeds=True):
     """Ringside itself in a container: the recording, or what it said instead."""
     path = os.path.join(directory, name + ".ringside")
-    p = subprocess.run(["as-user", USER, "env", "-u", "LD_LIBRARY_PATH", *place, *prefix, "ringside", "record", "-q",
+    p = subprocess.run(["as-user", USER, *place, *prefix, "ringside", "record", "-q",
                         "--no-ask", "-F", str(RATE), "-o", path, "--", workload("inside"), "1"],
                        stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, timeout=60,
                        check=False)
@@ -142,7 +224,7 @@ def record_inside(directory, name, place, *prefix, succeeds=True):
 
 
 def check_inside(name, recording):
-    check_shares(name, recording.shares("function"), SHARES | {"main": 100}, POINTS)
+    check_program(name, recording)
     row = row_of_program(recording)
     check(row.get("id") == int(recording.printed) and "inner_id" not in row,
           f"{name}: its number is the one it has in there, {row.get('id')}")
@@ -166,6 +248,16 @@ def test_inside(directory):
     drop = ["setpriv", "--inh-caps=-all", "--bounding-set=-all"]
     check_inside("root without capabilities", record_inside(directory, "root-without", root, *drop))
 
+    # Flatpak's filter of the bus, which --system-talk-name goes through, does not get along with sd-bus.
+    flatpak = [*FLATPAK_RUN, "--filesystem=" + directory, f"--filesystem={WORKLOADS}:ro", "--command=env"]
+    text = record_inside(directory, "flatpak without the bus", [*flatpak, "org.ringside.Test"], succeeds=False)
+    check("bus" in text, f"flatpak without the bus: it says so: {text.strip()}")
+    bus = "--socket=system-bus"
+    check_inside("flatpak", record_inside(directory, "flatpak", [*flatpak, bus, "org.ringside.Test"]))
+    filtered = [*flatpak, "--system-talk-name=org.ringside.Helper1", "org.ringside.Test"]
+    text = record_inside(directory, "flatpak, filtered", filtered, succeeds=False)
+    check(bus in text, f"flatpak, filtered: it says what to do: {text.strip()}")
+
     text = record_inside(directory, "outer proc", ["unshare", "-cpf"], succeeds=False)
     check("another pid namespace" in text, f"outer proc: it says so: {text.strip()}")
 
@@ -173,6 +265,7 @@ def test_inside(directory):
 def main():
     with tempfile.TemporaryDirectory(prefix="ringside-containers-", dir="/run") as directory:
         os.chmod(directory, 0o777)
+        set_up()
         test_containers(directory)
         test_foreign(directory)
         test_inside(directory)

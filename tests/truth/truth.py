@@ -106,9 +106,9 @@ class Recording:
         recording.path, recording.printed = path, printed
         return recording
 
-    def report(self, by):
+    def report(self, by, *options):
         return json.loads(as_user("ringside", "report", "--format=json", "--threshold=0", "--limit=100000", "--by", by,
-                                  self.path))
+                                  *options, self.path))
 
     def shares(self, by, key="total_samples"):
         report = self.report(by)
