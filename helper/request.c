@@ -22,6 +22,7 @@ struct Request {
         size_t index; /* in front->requests */
         uint32_t id;
         bool charged;
+        bool counted;  /* among the sessions its user may open; until then nobody gets to write the journal */
         bool asking;   /* polkit has our question */
         bool admitted; /* it said yes to the scope; what it is asked now is about the kernel */
         bool spawning; /* the keeper has it; the charge is the session's, whatever becomes of the caller */
@@ -67,13 +68,15 @@ static const char *request_action(const Request *request) {
         return request->grant.grants & RS_GRANT_SYSTEM ? FRONT_ACTION_SYSTEM : FRONT_ACTION_OWN;
 }
 
-/* One line for each request: whose, what, and what became of it. */
+/* One line for each request that polkit was asked about: whose, what, and what became of it. */
 static void request_log(const Request *request, int priority, const char *outcome, const char *why) {
         const uint32_t grants = request->grant.grants;
 
-        log_line(priority, "%s: uid %" PRIu32 ", %s, scope %s%s%s%s", outcome, request->grant.uid,
-                 request_action(request), grants & RS_GRANT_SYSTEM ? "system" : "own",
-                 grants & RS_GRANT_TARGETS ? ", targets" : "", grants & RS_GRANT_KERNEL ? ", kernel frames" : "", why);
+        if (request->counted)
+                log_line(priority, "%s: uid %" PRIu32 ", %s, scope %s%s%s%s", outcome, request->grant.uid,
+                         request_action(request), grants & RS_GRANT_SYSTEM ? "system" : "own",
+                         grants & RS_GRANT_TARGETS ? ", targets" : "", grants & RS_GRANT_KERNEL ? ", kernel frames" : "",
+                         why);
 }
 
 static void request_refuse(Request *request, const char *name, const char *text) {
@@ -258,6 +261,7 @@ static int on_uid(sd_bus_message *reply, void *userdata, _unused_ sd_bus_error *
                 request_refuse(request, FRONT_ERROR_LATER, text);
                 return 1;
         }
+        request->counted = true;
         if (request_ask(request) < 0)
                 request_refuse(request, FRONT_ERROR_NO_POLKIT, "polkit cannot be asked.");
         return 1;

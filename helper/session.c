@@ -33,6 +33,7 @@ typedef struct Session {
         unsigned n_targets;
         unsigned wide_next; /* of the CPU-wide events, event by event: the first that is not opened yet */
         bool revoked;   /* the keeper has said so */
+        struct timespec began;
         bool paranoid;  /* kernel.perf_event_paranoid is above 2; not readable from the sandbox */
         enum rs_error load_error;
         int load_errno;
@@ -462,10 +463,21 @@ static void session_end(Session *session, enum rs_error error) {
         (void) session_send(session, &end, sizeof(end), NULL, 0);
 }
 
+/* A client that asks too much has to wait, whatever it asks for: most of it only once, for its many processes. */
+static bool session_has_overspent(const Session *session) {
+        int share = session->grant.grants & RS_GRANT_SYSTEM ? SESSION_CPU_SHARE_SYSTEM : SESSION_CPU_SHARE;
+        struct timespec now = session->began;
+
+        (void) clock_gettime(CLOCK_MONOTONIC, &now);
+        return clock() > (SESSION_CPU_AT_FIRST + (double) (now.tv_sec - session->began.tv_sec) / share) * CLOCKS_PER_SEC;
+}
+
 static void session_loop(Session *session) {
+        (void) clock_gettime(CLOCK_MONOTONIC, &session->began);
         for (;;) {
+                bool wait = session_has_overspent(session);
                 struct pollfd fds[] = {
-                        {.fd = session->client_fd, .events = POLLIN},
+                        {.fd = session->client_fd, .events = wait ? 0 : POLLIN},
                         {.fd = session->keeper_fd, .events = POLLIN},
                 };
                 struct session_answer said;
@@ -473,7 +485,7 @@ static void session_loop(Session *session) {
                 int r;
 
                 /* Said while something else was asked. */
-                if (!session->revoked && poll(fds, ELEMENTSOF(fds), -1) < 0 && errno != EINTR)
+                if (!session->revoked && poll(fds, ELEMENTSOF(fds), wait ? SESSION_WAIT_MSEC : -1) < 0 && errno != EINTR)
                         return;
                 /* All it says unasked is that this is the end: of the grant, or of itself. */
                 if (fds[1].revents)

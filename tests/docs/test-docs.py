@@ -64,7 +64,7 @@ def code_span(cell):
 def constants():
     """{name: number} of every #define that is one, in the headers the pages speak of."""
     values = {}
-    for path in ("helper/budget.h", "helper/grant.h", "helper/front.h", "common/protocol.h", "common/record.h", "bpf/control.h"):
+    for path in ("helper/budget.h", "helper/grant.h", "helper/front.h", "helper/session.h", "common/protocol.h", "common/record.h", "bpf/control.h"):
         for name, text in re.findall(r"^#define (\w+) (\(?[\dUL* ]+\)?)(?:\s*/\*.*)?$", read(path), re.M):
             values[name] = eval(re.sub(r"(?<=\d)U?L*", "", text))  # digits, spaces, * and () only
     return values

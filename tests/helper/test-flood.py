@@ -4,6 +4,9 @@ User A asks for more than there is for one user, in every way there is, while us
 nothing of the helper grows. How much slower B's program gets is measured by tests/bench/flood.py.
 """
 
+import contextlib
+import glob
+import json
 import mmap
 import os
 import pwd
@@ -13,6 +16,7 @@ import subprocess
 import sys
 import time
 
+import flood
 import harness as h
 from dbus_client import DBusError
 
@@ -20,6 +24,9 @@ A, B = h.users()
 LATER = h.ERROR + "Later"
 MIB = 1 << 20
 OPENS, OPENS_MINUTE = 60, 30  # helper/budget.h
+TICK = os.sysconf("SC_CLK_TCK")
+HZ, BUSY_SECONDS = 499, 4
+BUSY = f"import time\nwhile time.process_time() < {BUSY_SECONDS}: pass\n"
 
 
 def allow_own():
@@ -96,7 +103,87 @@ def test_restart():
         h.until("all of it is given back", lambda: opened(a, ring=64 * MIB), timeout=12).close()
 
 
+class Recording:
+    """`ringside record` of a program of B's that computes for so many seconds of its CPU time."""
+
+    def __init__(self, name):
+        self.path = os.path.join(pwd.getpwnam(B.name).pw_dir, name)
+        self.process = B.spawn("ringside", "record", "--no-ask", "-q", "-F", str(HZ), "-o", self.path, "--",
+                               "/usr/bin/python3", "-c", BUSY, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True)
+
+    def finish(self):
+        """Nothing is missing."""
+        _, text = self.process.communicate(timeout=200)
+        h.check(self.process.returncode == 0 and not text, f"B's recording: {self.process.returncode}: {text}")
+        p = B.spawn("ringside", "report", "--format=json", self.path, stdout=subprocess.PIPE, text=True)
+        report = json.loads(p.communicate(timeout=60)[0])
+        told = report["recording"]
+        h.check(told["finished"] and told["lost"] == 0, f"B has lost samples: {told}")
+        # A tenth for ticks that a virtual machine was not given.
+        h.check(report["samples"] >= BUSY_SECONDS * HZ * 0.9, f"B has {report['samples']} samples")
+        os.unlink(self.path)
+
+
+def memory(pids):
+    """KiB that these have to themselves."""
+    return sum(int(h.status(pid)["RssAnon"].split()[0]) for pid in pids)
+
+
+def map_memory(pids):
+    """Bytes of all maps of these, counted once."""
+    found = {}
+    for pid in pids:
+        for info in glob.glob(f"/proc/{pid}/fdinfo/*"):
+            with contextlib.suppress(OSError):
+                text = h.read(info)
+                number, size = re.search(r"^map_id:\s*(\d+)", text, re.M), re.search(r"^memlock:\s*(\d+)", text, re.M)
+                if number and size:
+                    found[number[1]] = int(size[1])
+    return sum(found.values())
+
+
+def check_sessions():
+    """Each within its CPU time, and all of A's within A's memory."""
+    for pid in h.role_pids("session"):
+        with contextlib.suppress(OSError):
+            fields = h.read(f"/proc/{pid}/stat").rsplit(")", 1)[1].split()
+            used = (int(fields[11]) + int(fields[12])) / TICK
+            age = time.clock_gettime(time.CLOCK_BOOTTIME) - int(fields[19]) / TICK
+            # A second at first, and a tenth for the request that it was at.
+            h.check(used <= 1.1 + age / 64, f"a session has used {used} s in {age} s")
+    h.check(map_memory(h.role_pids("session")) <= 2 * 96 * MIB, "more memory than two users may have")
+
+
+def test_flood():
+    """Everything at once. What is left of it is nothing, and a second flood needs no more than the first."""
+    def flood_beside(recording):
+        with flood.Flood(A) as f:
+            while recording.process.poll() is None:
+                counts = f.counts()
+                check_sessions()
+                time.sleep(0.2)
+            recording.finish()
+            h.until("A has been heard on every way", lambda: all(f.counts().values()), 60)
+            print(f"    {counts}", flush=True)
+
+    with B.connect() as b:
+        h.open_session(b).close()
+    h.used()
+    flat = h.Flat()
+    roles = [h.only("front"), h.only("keeper")]
+    flood_beside(Recording("first.ringside"))
+    flat.check(30)
+    before = memory(roles)
+    flood_beside(Recording("second.ringside"))
+    flat.check(30)
+    h.check([h.only("front"), h.only("keeper")] == roles, "the helper was started again")
+    print(f"    front and keeper: {before} KiB, then {memory(roles)} KiB", flush=True)
+    h.check(memory(roles) <= before + 64, f"front and keeper grew from {before} to {memory(roles)} KiB")
+    with B.connect() as b:
+        h.open_session(b, patient=False).close()
+
+
 allow_own()
-TESTS = [test_opens, test_restart]
+TESTS = [test_opens, test_restart, test_flood]
 names = sys.argv[1:]  # all without
 h.main(*[t for t in TESTS if not names or t.__name__ in names])

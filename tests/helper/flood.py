@@ -1,0 +1,129 @@
+# SPDX-License-Identifier: LGPL-2.1-or-later
+"""
+A user who asks for all there is, all the time, on every way at once: calls on the bus, sessions opened one after the
+other, and requests in those that are open. For test-flood.py, and for tests/bench/flood.py, which measures what that
+costs others.
+"""
+
+import contextlib
+import mmap
+import os
+import random
+import select
+import signal
+import time
+
+import harness as h
+from dbus_client import NO_REPLY, Connection, DBusError
+
+HZ = 49
+
+
+def session_of(connection, **kwargs):
+    """A session, or None where a budget says no."""
+    with contextlib.suppress(DBusError):
+        return h.open_session(connection, patient=False, **kwargs)
+
+
+def call_on_bus(count):
+    """Calls that nobody waits for, and some that make no sense."""
+    with Connection() as c:
+        while True:
+            for args in (("ListEvents", "", []), ("OpenSession", "a{sv}", [[("nope", ("s", "x" * 1000))]])):
+                c.send(h.NAME, h.PATH, h.NAME, *args, flags=NO_REPLY)
+            h.call(c, "ListEvents")
+            count(3)
+
+
+def open_and_leave(count):
+    """Said hello to, given garbage, closed at once, or left alone; four are open all the time."""
+    dice, kept = random.Random(1), []
+    with Connection() as c:
+        while True:
+            session = session_of(c, targets=dice.random() < 0.5, hz=1, ring=1 << dice.randrange(16, 23))
+            if not session:
+                time.sleep(0.01)
+                continue
+            count(1)
+            with contextlib.suppress(OSError, h.Failure):
+                if dice.random() < 0.5:
+                    session.hello()
+                if dice.random() < 0.3:
+                    session.send(dice.randbytes(dice.randrange(1, 2000)))
+            kept.append(session)
+            if len(kept) > 4:
+                kept.pop(dice.randrange(len(kept))).close()
+
+
+def ask_and_ask(count):
+    """As many requests as fit into the sockets of three sessions: statistics, and processes that are not to be had."""
+    pidfds = [os.pidfd_open(os.getpid()), os.pidfd_open(1)]
+    with Connection() as c, contextlib.ExitStack() as stack:
+        sessions = []
+        while len(sessions) < 3:
+            session = session_of(c, targets=True, hz=HZ)
+            if not session:
+                time.sleep(0.01)
+                continue
+            sessions.append(stack.enter_context(session))
+            h.check(session.hello() == h.OK and session.target(os.getpid())[0] == h.OK, "no session")
+        while True:
+            for session in sessions:
+                session.send(session.message(h.STATS))
+                session.send(session.message(h.TARGET, bytes(16)), pidfds[:1])
+                session.send(session.message(h.TARGET, bytes(16)), pidfds[1:])
+            for session in sessions:
+                for _ in range(3):
+                    # Not soon, where it has used up its time.
+                    h.check(session.receive(600), "the session has ended")
+            count(9)
+
+
+WAYS = (call_on_bus, open_and_leave, ask_and_ask)
+
+
+class Flood:
+    """One process for each way, each the user's, until stop(). Their counts are of what they got done."""
+
+    def __init__(self, user, ways=WAYS):
+        self.processes = {way.__name__: self.start(user, way) for way in ways}
+
+    @staticmethod
+    def start(user, way):
+        """[pid, a number that it counts up, a pipe that says why it has ended]"""
+        done = mmap.mmap(-1, 8)
+        r, w = os.pipe()
+
+        def count(n):
+            done[:] = (int.from_bytes(done, "little") + n).to_bytes(8, "little")
+
+        pid = os.fork()
+        if pid == 0:
+            try:
+                user.become()
+                way(count)
+            except BaseException as e:
+                os.write(w, f"{type(e).__name__}: {e}".encode())
+            os._exit(1)
+        os.close(w)
+        return pid, done, r
+
+    def counts(self):
+        """{way: how much}; whoever has given up is a failure."""
+        for name, (_, _, pipe) in self.processes.items():
+            if select.select([pipe], [], [], 0)[0]:
+                raise h.Failure(f"{name}: {os.read(pipe, 1000).decode()}")
+        return {name: int.from_bytes(done, "little") for name, (_, done, _) in self.processes.items()}
+
+    def stop(self):
+        for pid, done, pipe in self.processes.values():
+            os.kill(pid, signal.SIGKILL)
+            os.waitpid(pid, 0)
+            done.close()
+            os.close(pipe)
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_):
+        self.stop()
