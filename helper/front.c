@@ -236,37 +236,17 @@ static int front_init(Front *front) {
         if (getrandom(&front->last_id, sizeof(front->last_id), 0) != sizeof(front->last_id))
                 return -EIO;
         front->last_id &= 0x7fff0000;
-        r = front_probe(front);
-        if (r < 0)
-                return r;
-        r = sd_event_new(&front->event);
-        if (r < 0)
-                return r;
-        r = sd_event_add_io(front->event, NULL, front->keeper_fd, EPOLLIN, on_keeper, front);
-        if (r < 0)
-                return r;
-        r = sd_event_add_time_relative(front->event, &front->idle, CLOCK_MONOTONIC, IDLE_USEC, 0, on_idle, front);
-        if (r < 0)
-                return r;
-        r = sd_event_add_time_relative(front->event, &front->maps_timer, CLOCK_MONOTONIC, MAPS_USEC_MIN, 0,
-                                       on_maps_timer, front);
-        if (r < 0)
-                return r;
-        r = sd_bus_open_system(&front->bus);
-        if (r < 0)
-                return r;
-        r = sandbox_enter(SANDBOX_FRONT);
-        if (r < 0)
-                return r;
-        /* The bus is gone, and with it whoever could be asked: so are we, and the sessions after us. */
-        r = sd_bus_set_exit_on_disconnect(front->bus, true);
-        if (r < 0)
-                return r;
-        r = sd_bus_add_object_vtable(front->bus, NULL, FRONT_PATH, FRONT_NAME, vtable, front);
-        if (r < 0)
-                return r;
-        r = sd_bus_attach_event(front->bus, front->event, 0);
-        if (r < 0)
+        if ((r = front_probe(front)) < 0 || (r = sd_event_new(&front->event)) < 0 ||
+            (r = sd_event_add_io(front->event, NULL, front->keeper_fd, EPOLLIN, on_keeper, front)) < 0 ||
+            (r = sd_event_add_time_relative(front->event, &front->idle, CLOCK_MONOTONIC, IDLE_USEC, 0, on_idle,
+                                            front)) < 0 ||
+            (r = sd_event_add_time_relative(front->event, &front->maps_timer, CLOCK_MONOTONIC, MAPS_USEC_MIN, 0,
+                                            on_maps_timer, front)) < 0 ||
+            (r = sd_bus_open_system(&front->bus)) < 0 || (r = sandbox_enter(SANDBOX_FRONT)) < 0 ||
+            /* The bus is gone, and with it whoever could be asked: so are we, and the sessions after us. */
+            (r = sd_bus_set_exit_on_disconnect(front->bus, true)) < 0 ||
+            (r = sd_bus_add_object_vtable(front->bus, NULL, FRONT_PATH, FRONT_NAME, vtable, front)) < 0 ||
+            (r = sd_bus_attach_event(front->bus, front->event, 0)) < 0)
                 return r;
         return sd_bus_request_name_async(front->bus, NULL, FRONT_NAME, 0, NULL, NULL);
 }

@@ -8,7 +8,7 @@
 #include "json.h"
 #include "text.h"
 
-#define NAME_COLUMNS 12
+#define NAME_COLUMNS 14
 #define INDENT (6 + 2 + NAME_COLUMNS + 2)
 
 static const char help_text[] =

@@ -215,19 +215,32 @@ static void check_budget(RingsideCheck *check, sd_bus *bus) {
                           (long) targets, (long) wide, (long) (memory >> 20));
 }
 
+/* Without profile-own there is nothing to have; what the others open, one can do without. */
+static const struct {
+        const char *action;
+        enum RingsideCheckResult denied;
+        const char *asked; /* what to do where a question has to be answered */
+} actions[] = {
+        { "profile-own", RINGSIDE_CHECK_FAILED,
+          "You are asked on a terminal or a desktop; see POLKIT in ringside-helper(8) for a rule." },
+        { "profile-kernel", RINGSIDE_CHECK_NOTE, "'ringside record --kernel' asks; without, time in the kernel is [kernel]." },
+        { "profile-system", RINGSIDE_CHECK_NOTE, "'ringside record -a' asks, for an administrator." },
+};
+
 /* Asks about ourselves, without a dialog, as anybody may. */
-static void check_polkit(RingsideCheck *check, sd_bus *bus) {
+static void check_action(RingsideCheck *check, sd_bus *bus, size_t i) {
         _cleanup_(sd_bus_error_free) sd_bus_error e = SD_BUS_ERROR_NULL;
         _cleanup_(sd_bus_message_unrefp) sd_bus_message *reply = NULL;
-        const char *name = NULL;
+        const char *name = NULL, *action = actions[i].action;
         int authorized = 0, challenge = 0, r;
+        char id[64];
 
+        (void) snprintf(id, sizeof(id), "org.ringside.helper1.%s", action);
         r = sd_bus_get_unique_name(bus, &name);
         if (r >= 0)
                 r = sd_bus_call_method(bus, "org.freedesktop.PolicyKit1", "/org/freedesktop/PolicyKit1/Authority",
                                        "org.freedesktop.PolicyKit1.Authority", "CheckAuthorization", &e, &reply,
-                                       "(sa{sv})sa{ss}us", "system-bus-name", 1, "name", "s", name,
-                                       "org.ringside.helper1.profile-own", 0, 0U, "");
+                                       "(sa{sv})sa{ss}us", "system-bus-name", 1, "name", "s", name, id, 0, 0U, "");
         if (r >= 0)
                 r = sd_bus_message_enter_container(reply, 'r', "bba{ss}");
         if (r >= 0)
@@ -237,15 +250,27 @@ static void check_polkit(RingsideCheck *check, sd_bus *bus) {
                           "Install polkitd, and the policy file org.ringside.helper1.policy.",
                           "polkit does not answer: %s", e.message ?: strerror(-r));
         else if (authorized)
-                check_set(check, RINGSIDE_CHECK_OK, NULL, "profile-own is granted to you");
+                check_set(check, RINGSIDE_CHECK_OK, NULL, "%s is granted to you", action);
         else if (challenge)
-                check_set(check, RINGSIDE_CHECK_NOTE,
-                          "You are asked on a terminal or a desktop; see POLKIT in ringside-helper(8) for a rule.",
-                          "profile-own needs your password each time");
+                check_set(check, RINGSIDE_CHECK_NOTE, actions[i].asked, "%s needs a password each time", action);
         else
-                check_set(check, RINGSIDE_CHECK_FAILED,
-                          "An administrator can grant it: see POLKIT in ringside-helper(8).",
-                          "profile-own is denied to you");
+                check_set(check, actions[i].denied, "An administrator can grant it: see POLKIT in ringside-helper(8).",
+                          "%s is denied to you", action);
+}
+
+/* Whether the kernel tells the helper the names of its functions. */
+static void check_kernel_names(RingsideCheck *check, const char *root) {
+        char text[32];
+
+        if (read_below(root, "/proc/sys/kernel/kptr_restrict", text, sizeof(text)) <= 0)
+                check_set(check, RINGSIDE_CHECK_NOTE, NULL, "not known: no /proc/sys/kernel/kptr_restrict");
+        else if (strtol(text, NULL, 10) >= 2)
+                check_set(check, RINGSIDE_CHECK_NOTE,
+                          "'sysctl kernel.kptr_restrict=1' as root lets the helper read them; nobody else sees them then.",
+                          "kernel.kptr_restrict is %ld: kernel frames have no names", strtol(text, NULL, 10));
+        else
+                check_set(check, RINGSIDE_CHECK_OK, NULL, "kernel.kptr_restrict is %ld: kernel frames can have names",
+                          strtol(text, NULL, 10));
 }
 
 static void check_pmu(RingsideCheck *check, const RingsideEventInfo *events, size_t n, const RingsideError *error) {
@@ -262,10 +287,53 @@ static void check_pmu(RingsideCheck *check, const RingsideEventInfo *events, siz
 
 /* ---- all of them ---- */
 
-int check_all(const char *root, RingsideCheck **ret_checks, size_t *ret_n) {
-        static const char *const names[] = {"kernel", "btf", "paranoid", "installation", "bus", "helper", "polkit", "pmu", "budget"};
-        RingsideCheck *checks = calloc(ELEMENTSOF(names), sizeof(*checks));
+enum {
+        KERNEL,
+        BTF,
+        PARANOID,
+        KERNEL_NAMES,
+        INSTALLATION,
+        BUS,
+        HELPER,
+        POLKIT,
+        PROFILE_KERNEL,
+        PROFILE_SYSTEM,
+        PMU,
+        BUDGET,
+        CHECK_MAX
+};
+
+static void check_over_bus(RingsideCheck *checks) {
+        static const unsigned needs_bus[] = { HELPER, POLKIT, PROFILE_KERNEL, PROFILE_SYSTEM, BUDGET };
         _cleanup_(sd_bus_flush_close_unrefp) sd_bus *bus = NULL;
+
+        check_bus(&checks[BUS], &bus);
+        for (size_t i = 0; !bus && i < ELEMENTSOF(needs_bus); i++)
+                no_bus(&checks[needs_bus[i]]);
+        if (!bus)
+                return;
+        check_helper(&checks[HELPER], bus);
+        for (size_t i = 0; i < ELEMENTSOF(actions); i++)
+                check_action(&checks[POLKIT + i], bus, i);
+        check_budget(&checks[BUDGET], bus);
+}
+
+int check_all(const char *root, RingsideCheck **ret_checks, size_t *ret_n) {
+        static const char *const names[CHECK_MAX] = {
+                [KERNEL] = "kernel",
+                [BTF] = "btf",
+                [PARANOID] = "paranoid",
+                [KERNEL_NAMES] = "kernel-names",
+                [INSTALLATION] = "installation",
+                [BUS] = "bus",
+                [HELPER] = "helper",
+                [POLKIT] = "polkit",
+                [PROFILE_KERNEL] = "profile-kernel",
+                [PROFILE_SYSTEM] = "profile-system",
+                [PMU] = "pmu",
+                [BUDGET] = "budget",
+        };
+        RingsideCheck *checks = calloc(CHECK_MAX, sizeof(*checks));
         _cleanup_free_ RingsideEventInfo *events = NULL;
         RingsideError error = {};
         size_t n_events = 0;
@@ -274,25 +342,17 @@ int check_all(const char *root, RingsideCheck **ret_checks, size_t *ret_n) {
                 return -ENOMEM;
         /* Where this fails the checks of what it needs say why. */
         (void) ringside_list_events(RINGSIDE_HELPER_AUTO, &events, &n_events, &error);
-        for (size_t i = 0; i < ELEMENTSOF(names); i++)
+        for (size_t i = 0; i < CHECK_MAX; i++)
                 (void) snprintf(checks[i].name, sizeof(checks[i].name), "%s", names[i]);
-        check_kernel(&checks[0], root);
-        check_btf(&checks[1], root);
-        check_paranoid(&checks[2], root, events, n_events);
-        check_installation(&checks[3], root);
-        check_bus(&checks[4], &bus);
-        if (bus) {
-                check_helper(&checks[5], bus);
-                check_polkit(&checks[6], bus);
-                check_budget(&checks[8], bus);
-        } else {
-                no_bus(&checks[5]);
-                no_bus(&checks[6]);
-                no_bus(&checks[8]);
-        }
-        check_pmu(&checks[7], events, n_events, &error);
+        check_kernel(&checks[KERNEL], root);
+        check_btf(&checks[BTF], root);
+        check_paranoid(&checks[PARANOID], root, events, n_events);
+        check_kernel_names(&checks[KERNEL_NAMES], root);
+        check_installation(&checks[INSTALLATION], root);
+        check_over_bus(checks);
+        check_pmu(&checks[PMU], events, n_events, &error);
         *ret_checks = checks;
-        *ret_n = ELEMENTSOF(names);
+        *ret_n = CHECK_MAX;
         return 0;
 }
 

@@ -38,8 +38,8 @@ static const struct {
         [RS_ERROR_MEMORY] = {RINGSIDE_E_KERNEL, "no memory for ring and tables", "Try a smaller --ring-size."},
         [RS_ERROR_TARGET_GONE] = {RINGSIDE_E_TARGET, "the process has ended", NULL},
         [RS_ERROR_TARGET_HIDDEN] = {RINGSIDE_E_TARGET, "that process is not yours to see",
-                                    "Somebody else's, a setuid program's, one that made itself undumpable, or "
-                                    "one with capabilities cannot be profiled."},
+                                    "It is somebody else's, a setuid program's, has capabilities or made itself "
+                                    "undumpable; with -a (profile-system) an administrator can allow it."},
         [RS_ERROR_TARGET_LIMIT] = {RINGSIDE_E_BUDGET, "more processes or threads than one session may watch",
                                    "There is room for 63 targets and 1024 threads; name fewer, or none (all of yours)."},
         [RS_ERROR_STATE] = {RINGSIDE_E_PROTOCOL, "the session cannot do that now", NULL},

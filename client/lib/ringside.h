@@ -281,7 +281,7 @@ RINGSIDE_PUBLIC int ringside_list_events(enum RingsideHelper helper, RingsideEve
 enum RingsideCheckResult { RINGSIDE_CHECK_OK = 0, RINGSIDE_CHECK_NOTE = 1, RINGSIDE_CHECK_FAILED = 2 };
 
 typedef struct RingsideCheck {
-        char name[24];   /* "kernel", "btf", "bus", "helper", "polkit", "paranoid", "pmu", "budget" */
+        char name[24];   /* "kernel", "btf", "bus", "helper", "polkit" (profile-own), "profile-kernel", "pmu", ... */
         enum RingsideCheckResult result;
         char text[256];  /* what was found */
         char hint[256];  /* what to do, empty where nothing */

@@ -130,6 +130,16 @@ static void test_paranoid(void **state) {
         assert_int_equal(result_of(m, "paranoid", "no /proc"), RINGSIDE_CHECK_FAILED);
 }
 
+static void test_kernel_names(void **state) {
+        Machine *m = *state;
+
+        assert_int_equal(result_of(m, "kernel-names", "not known"), RINGSIDE_CHECK_NOTE);
+        write_file(m, "/proc/sys/kernel/kptr_restrict", "1\n", 0644);
+        assert_int_equal(result_of(m, "kernel-names", "is 1"), RINGSIDE_CHECK_OK);
+        write_file(m, "/proc/sys/kernel/kptr_restrict", "2\n", 0644);
+        assert_int_equal(result_of(m, "kernel-names", "have no names"), RINGSIDE_CHECK_NOTE);
+}
+
 static void test_installation(void **state) {
         Machine *m = *state;
 
@@ -159,6 +169,7 @@ int main(void) {
                 cmocka_unit_test_setup_teardown(test_kernel, setup, teardown),
                 cmocka_unit_test_setup_teardown(test_btf, setup, teardown),
                 cmocka_unit_test_setup_teardown(test_paranoid, setup, teardown),
+                cmocka_unit_test_setup_teardown(test_kernel_names, setup, teardown),
                 cmocka_unit_test_setup_teardown(test_installation, setup, teardown),
                 cmocka_unit_test_setup_teardown(test_no_bus, setup, teardown),
         };
