@@ -16,9 +16,12 @@
 /* How often, and for how long each time, a budget is waited for that may only just have become free. */
 #define BUDGET_TRIES 3
 #define BUDGET_WAIT_USEC (200 * 1000)
-/* The same for those who open one session after the other: they get the next one when it is due. */
+/*
+ * The same for those who open one session after the other, or many at once: they get the next one when it is due.
+ * Not all at the same moment.
+ */
 #define LATER_TRIES 10
-#define LATER_WAIT_USEC (500 * 1000)
+#define LATER_WAIT_USEC (350 * 1000)
 
 /* Names of org.ringside.Helper1.Error and of the bus itself, and what they mean to a caller. */
 static const struct {
@@ -150,8 +153,10 @@ int helper_open_bus(const HelperRequest *request, int *ret_fd, RingsideError *er
                 /* The kernel takes its time to free the ring of a session that has just ended. */
                 if (r < 0 && sd_bus_error_has_name(&e, NAME ".Error.Budget") && budget++ < BUDGET_TRIES)
                         (void) usleep(BUDGET_WAIT_USEC);
-                else if (r < 0 && sd_bus_error_has_name(&e, NAME ".Error.Later") && later++ < LATER_TRIES)
-                        (void) usleep(LATER_WAIT_USEC);
+                else if (r < 0 && later++ < LATER_TRIES &&
+                         (sd_bus_error_has_name(&e, NAME ".Error.Later") ||
+                          sd_bus_error_has_name(&e, NAME ".Error.Pending")))
+                        (void) usleep(LATER_WAIT_USEC + (getpid() & 15) * (LATER_WAIT_USEC / 16));
                 else
                         break;
                 sd_bus_error_free(&e);
