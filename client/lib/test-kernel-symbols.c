@@ -5,6 +5,7 @@
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdbool.h>
+#include <time.h>
 
 #include <cmocka.h>
 
@@ -257,6 +258,57 @@ static void test_shared_names(void **state) {
         assert_int_equal(kernel_symbols_add_bytes(*state, bytes, size), -EFBIG);
 }
 
+static double cpu_seconds(void) {
+        struct timespec t;
+
+        (void) clock_gettime(CLOCK_THREAD_CPUTIME_ID, &t);
+        return t.tv_sec + t.tv_nsec / 1e9;
+}
+
+/* As many as a kernel has: taken in in less than 100 ms, found in less than a microsecond each. */
+static void test_cost(void **state) {
+        enum { N = 150000, NAME = 24, FINDS = 1000000 };
+        size_t size = sizeof(struct rs_kernel_names) + sizeof(struct rs_kernel_module) +
+                      N * (sizeof(struct rs_kernel_symbol) + NAME);
+        _cleanup_free_ uint8_t *bytes = calloc(1, size);
+        struct rs_kernel_names *header = (struct rs_kernel_names *) bytes;
+        struct rs_kernel_module *module = (struct rs_kernel_module *) (header + 1);
+        struct rs_kernel_symbol *symbols = (struct rs_kernel_symbol *) (module + 1);
+        char *strings = (char *) (symbols + N);
+        double start, parsed, found;
+        uint64_t random = 1;
+
+        assert_non_null(bytes);
+        *header = (struct rs_kernel_names){
+                .magic = RS_KERNEL_NAMES_MAGIC,
+                .version = RS_KERNEL_NAMES_VERSION,
+                .nr_modules = 1,
+                .nr_symbols = N,
+                .strings_size = N * NAME,
+        };
+        module->nr_symbols = N;
+        for (uint32_t i = 0; i < N; i++) {
+                symbols[i] = (struct rs_kernel_symbol){ .offset = i * 128, .name = i * NAME };
+                (void) snprintf(strings + i * NAME, NAME, "function_number_%u", i);
+        }
+        start = cpu_seconds();
+        assert_int_equal(kernel_symbols_add_bytes(*state, bytes, size), 1);
+        parsed = cpu_seconds() - start;
+
+        start = cpu_seconds();
+        for (unsigned i = 0; i < FINDS; i++) {
+                KernelSymbol symbol;
+
+                random = random * 6364136223846793005U + 1442695040888963407U;
+                if (kernel_symbols_find(*state, 0, (random >> 32) % (N * 128), &symbol) < 0)
+                        fail();
+        }
+        found = cpu_seconds() - start;
+        print_message("%d symbols in %.1f ms, %.0f ns to find one\n", N, parsed * 1e3, found * 1e9 / FINDS);
+        assert_true(parsed < 0.1);
+        assert_true(found < FINDS * 1e-6);
+}
+
 static void test_no_memory(_unused_ void **state) {
         NamesFile file;
         _cleanup_free_ uint8_t *bytes = NULL;
@@ -292,6 +344,7 @@ int main(void) {
                 cmocka_unit_test_setup_teardown(test_claims, setup, teardown),
                 cmocka_unit_test_setup_teardown(test_shared_names, setup, teardown),
                 cmocka_unit_test(test_no_memory),
+                cmocka_unit_test_setup_teardown(test_cost, setup, teardown),
         };
 
         return cmocka_run_group_tests(tests, NULL, NULL);

@@ -72,15 +72,13 @@ static void put_record(Fixture *f, const void *bytes, uint32_t length) {
 }
 
 static void put_stack(Fixture *f, unsigned module) {
-        struct {
-                struct rs_stack stack;
-                __u64 frame;
-        } record = {
-                .stack = { .r = { .type = RS_RECORD_STACK, .len = sizeof(record) }, .id = 1, .pid = 1, .nr_kernel = 1 },
-                .frame = RS_FRAME_KERNEL_BIT | (__u64) module << RS_FRAME_MODULE_SHIFT,
-        };
+        enum { SIZE = sizeof(struct rs_stack) + sizeof(__u64) };
+        _Alignas(struct rs_stack) uint8_t bytes[SIZE];
+        struct rs_stack *stack = (struct rs_stack *) bytes;
 
-        put_record(f, &record, sizeof(record));
+        *stack = (struct rs_stack){ .r = { .type = RS_RECORD_STACK, .len = SIZE }, .id = 1, .pid = 1, .nr_kernel = 1 };
+        stack->frames[0] = RS_FRAME_KERNEL_BIT | (__u64) module << RS_FRAME_MODULE_SHIFT;
+        put_record(f, bytes, SIZE);
 }
 
 static void put_process(Fixture *f, unsigned kind, uint32_t pid, uint32_t ppid) {
