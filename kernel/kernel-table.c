@@ -182,7 +182,8 @@ static int symbol_compare(const void *a, const void *b) {
                 return x->address < y->address ? -1 : 1;
         if (x->rank != y->rank)
                 return x->rank < y->rank ? -1 : 1;
-        return x->name < y->name ? -1 : x->name > y->name;
+        /* Of several the one that stands last, as perf has it: then both say the same. */
+        return x->name > y->name ? -1 : x->name < y->name;
 }
 
 static int module_compare_start(const void *a, const void *b) {

@@ -120,32 +120,8 @@ static int names_check(const struct rs_kernel_names *header, uint64_t size, Name
 
 /* ---- taking in ---- */
 
-/*
- * Which of two names of one place is the better: fewer underscores in front, then the longer. As perf does
- * it, so that both say the same.
- */
-static bool name_is_better(const char *a, const char *b) {
-        size_t underscores_a = strspn(a, "_"), underscores_b = strspn(b, "_");
-
-        if (underscores_a != underscores_b)
-                return underscores_a < underscores_b;
-        return strnlen(a, NAME_MAX_BYTES) > strnlen(b, NAME_MAX_BYTES);
-}
-
 static const char *symbol_name(const Names *names, const struct rs_kernel_symbol *s) {
         return names->strings + s->name;
-}
-
-/* Index of the best symbol of those that begin where symbol i does; *ret_next: the first beyond them. */
-static uint32_t choose_symbol(const Names *names, const struct rs_kernel_module *m, uint32_t i, uint32_t *ret_next) {
-        const struct rs_kernel_symbol *s = &names->symbols[m->first_symbol];
-        uint32_t best = i, j;
-
-        for (j = i + 1; j < m->nr_symbols && s[j].offset == s[i].offset; j++)
-                if (name_is_better(symbol_name(names, &s[j]), symbol_name(names, &s[best])))
-                        best = j;
-        *ret_next = j;
-        return best;
 }
 
 static size_t name_size(const char *name) {
@@ -162,33 +138,26 @@ static char *append_name(char *p, const char *name) {
 
 /* Names may share their bytes in the file, but not here: what they come to is counted first. */
 static uint64_t module_size(const Names *names, const struct rs_kernel_module *m) {
-        uint64_t size = sizeof(Module) + name_size(names->strings + m->name);
-        uint32_t next;
+        uint64_t size = sizeof(Module) + m->nr_symbols * sizeof(Symbol) + name_size(names->strings + m->name);
 
-        for (uint32_t i = 0; i < m->nr_symbols; i = next)
-                size += sizeof(Symbol) +
-                        name_size(symbol_name(names, &names->symbols[m->first_symbol + choose_symbol(names, m, i, &next)]));
+        for (uint32_t i = 0; i < m->nr_symbols; i++)
+                size += name_size(symbol_name(names, &names->symbols[m->first_symbol + i]));
         return size;
 }
 
 static int module_new(const Names *names, const struct rs_kernel_module *m, uint64_t size, Module **ret) {
         Module *module = malloc(size);
-        uint32_t next;
         char *p;
 
         if (!module)
                 return -ENOMEM;
-        module->n_symbols = 0;
-        for (uint32_t i = 0; i < m->nr_symbols; i = next) {
-                (void) choose_symbol(names, m, i, &next);
-                module->n_symbols++;
-        }
+        module->n_symbols = m->nr_symbols;
         module->name = (char *) (module->symbols + module->n_symbols);
         p = module->names = append_name(module->name, names->strings + m->name);
-        for (uint32_t i = 0, n = 0; i < m->nr_symbols; i = next, n++) {
-                const struct rs_kernel_symbol *s = &names->symbols[m->first_symbol + choose_symbol(names, m, i, &next)];
+        for (uint32_t i = 0; i < m->nr_symbols; i++) {
+                const struct rs_kernel_symbol *s = &names->symbols[m->first_symbol + i];
 
-                module->symbols[n] = (Symbol){ .offset = s->offset, .name = p - module->names };
+                module->symbols[i] = (Symbol){ .offset = s->offset, .name = p - module->names };
                 p = append_name(p, symbol_name(names, s));
         }
         *ret = module;
@@ -249,6 +218,7 @@ int kernel_symbols_add(KernelSymbols *symbols, int fd, uint64_t size) {
 
 /* ---- looking up ---- */
 
+/* Of several that begin at one place, the last. */
 int kernel_symbols_find(const KernelSymbols *symbols, unsigned module, uint64_t offset, KernelSymbol *ret) {
         const Module *m = module < RS_MODULE_MAX ? symbols->modules[module] : NULL;
         size_t low = 0, high = m ? m->n_symbols : 0;
