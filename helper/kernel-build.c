@@ -18,7 +18,7 @@
 
 void kernel_build_init(KernelBuild *build) {
         *build = (KernelBuild){
-                .symbols_fd = open("/proc/kallsyms", O_RDONLY | O_CLOEXEC),
+                .symbols_fd = kernel_builder_open(),
                 /* Not there where the kernel has no modules. */
                 .modules_fd = open("/proc/modules", O_RDONLY | O_CLOEXEC),
                 .newest = {.map_fd = -1, .names_fd = -1},

@@ -12,7 +12,7 @@
 #include "kernel-builder.h"
 
 typedef struct KernelBuild {
-        int symbols_fd; /* /proc/kallsyms, opened with CAP_SYSLOG: it shows addresses for ever; -1: there is none */
+        int symbols_fd; /* /proc/kallsyms, opened by who had CAP_SYSLOG: it shows addresses for ever; -1: there is none */
         int modules_fd; /* /proc/modules, the same */
         KernelGeneration newest, next; /* the map of the newest is frozen */
         uint64_t modules_hash;

@@ -3,14 +3,30 @@
 #include "kernel-builder.h"
 
 #include <bpf/bpf.h>
+#include <linux/magic.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
+#include <sys/vfs.h>
 
 #include "kernel-table.h"
 #include "util.h"
 
 /* Several times what any kernel has. */
 #define TEXT_MAX (256U << 20)
+
+int kernel_builder_open(void) {
+        _cleanup_close_ int fd = -1, null = -1;
+        struct statfs fs;
+
+        if (fstatfs(STDIN_FILENO, &fs) < 0 || fs.f_type != PROC_SUPER_MAGIC)
+                return open("/proc/kallsyms", O_RDONLY | O_CLOEXEC);
+        fd = fcntl(STDIN_FILENO, F_DUPFD_CLOEXEC, STDERR_FILENO + 1);
+        null = open("/dev/null", O_RDONLY | O_CLOEXEC);
+        /* What has addresses is not left where children inherit it. */
+        if (null < 0 || dup2(null, STDIN_FILENO) < 0)
+                close(STDIN_FILENO);
+        return TAKE_FD(fd);
+}
 
 static int read_all(int fd, char **ret, size_t *ret_size) {
         size_t size = 0, capacity = 1 << 20;

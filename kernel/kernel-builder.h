@@ -22,6 +22,12 @@ typedef struct KernelGeneration {
 } KernelGeneration;
 
 /*
+ * The kernel's symbols, or -1. The helper's unit has them opened for it, as standard input, which becomes /dev/null
+ * here: under it nobody else can. Started without systemd the helper opens them itself, with CAP_SYSLOG.
+ */
+int kernel_builder_open(void);
+
+/*
  * Makes `next` from what symbols_fd tells, where the modules of the last generation keep their numbers. Its
  * map_fd and names_fd are the caller's and empty; the rest is set on success. Returns 0, -ENODATA: there are no addresses to
  * be had; or another -errno.

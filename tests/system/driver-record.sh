@@ -60,9 +60,10 @@ processes() {
 none=0000000000000000
 two=000000c000000000
 three=000000c000200000
-expected="$none $none $three $none nnp=1 seccomp=2 ringside
-$none $none $three $none nnp=1 seccomp=2 ringside
-$three $two $three $none nnp=1 seccomp=2 ringside"
+unit=000000c400200000 # CAP_SYSLOG, too, which all have dropped
+expected="$none $none $unit $none nnp=1 seccomp=2 ringside
+$none $none $unit $none nnp=1 seccomp=2 ringside
+$three $two $unit $none nnp=1 seccomp=2 ringside"
 runuser -u alice -- sh -c 'cd && ringside record -q -F 99 -o long.ringside -- /test/workload-shares 60' </dev/null &
 record=$!
 limit=$((SECONDS + 20))
