@@ -8,6 +8,7 @@ table tells what was done in which session, and what came of it.
 import re
 import sys
 
+import kernel
 import running
 import seeing
 from machine import QEMU, Session, Table, check, sh, unit_property
@@ -77,6 +78,8 @@ def main():
     bob = Session("bob")
     table.run("any", "two users record all they see", lambda: seeing.two_at_once(alice, bob))
     table.run("any", "the client in another pid namespace", lambda: seeing.in_pid_namespace("alice"))
+    seeing.allow(("alice", "bob"), ("own", "kernel"))
+    table.run("active", "names of kernel functions", lambda: kernel.names(alice))
     if not QEMU:
         table.run("-", "nobody needs the helper", running.idle_exit)
     table.run("active", "the bus killed under a session", lambda: running.bus_lost(alice))
