@@ -605,6 +605,139 @@ static void test_tree_is_shared(void **state) {
         expect(f, "SELECT count(*), count(weight), min(cpu) FROM sample", "100|0|3");
 }
 
+/* ---- samples that wait ---- */
+
+#define MSEC UINT64_C(1000000)
+
+static void sample_at(Fixture *f, uint64_t time, uint32_t pid, uint64_t leaf) {
+        RingsideRecord record = {
+                .type = RINGSIDE_SAMPLE, .time = time, .pid = pid, .tid = pid,
+                .sample = { .leaf = leaf, .walk_end = RINGSIDE_WALK_COMPLETE },
+        };
+
+        assert_return_code(writer_handle(f->writer, &record), 0);
+}
+
+static void tell(Fixture *f, uint32_t pid, uint64_t start, uint64_t end, unsigned file) {
+        RingsideRecord record = {
+                .type = RINGSIDE_MAPPING, .time = 6000, .pid = pid, .tid = pid,
+                .mapping = { .process_start = 500, .start = start, .end = end, .inode = file, .path = "/bin/x" },
+        };
+
+        assert_return_code(writer_handle(f->writer, &record), 0);
+}
+
+static uint64_t written(Fixture *f) {
+        WriterStatistics s;
+
+        writer_get_statistics(f->writer, &s);
+        return s.samples;
+}
+
+/* Of each sample: its time in milliseconds, and the file of its leaf. */
+#define FILES                                                                                                          \
+        "SELECT sample.time / 1000000, CAST(path AS TEXT) FROM sample JOIN stack ON stack.id = stack JOIN frame ON "      \
+        "frame.id = frame JOIN file ON file.id = file ORDER BY sample.rowid"
+
+/* Processes that nobody can read. */
+static void gone(Fixture *f) {
+        f->symbolizer.refresh_result = -ESRCH;
+        process_event(f, RINGSIDE_PROCESS_SEEN, PID, PID, 0, 500, "prog");
+        process_event(f, RINGSIDE_PROCESS_SEEN, PID + 1, PID + 1, 0, 500, "other");
+}
+
+static void test_wait_until_told(void **state) {
+        Fixture *f = *state;
+
+        gone(f);
+        tell(f, PID + 1, 0x1000, 0x2000, 2);
+        sample_at(f, 1 * MSEC, PID, 0x1100);
+        sample_at(f, 2 * MSEC, PID, 0x5100);
+        sample_at(f, 3 * MSEC, PID + 1, 0x1100);
+        assert_int_equal(written(f), 0);
+        /* All that came behind it waits with it. */
+        tell(f, PID, 0x5000, 0x6000, 3);
+        assert_int_equal(written(f), 0);
+        tell(f, PID, 0x1000, 0x2000, 1);
+        assert_int_equal(written(f), 3);
+        sample_at(f, 4 * MSEC, PID, 0x1100);
+        assert_int_equal(written(f), 4);
+        expect(f, FILES, "0|/bin/one 1|/bin/three 2|/bin/two 3|/bin/one");
+}
+
+/* Another mapping at the same place: what came before it is as it was then. */
+static void test_wait_and_contradict(void **state) {
+        Fixture *f = *state;
+
+        gone(f);
+        STACK(f, 1, 0x5100);
+        tell(f, PID, 0x1000, 0x2000, 1);
+        sample_at(f, 1 * MSEC, PID + 1, 0x1100); /* all others wait behind it */
+        sample(f, PID, PID, 0x1100, 1, RINGSIDE_WALK_COMPLETE); /* its caller is not mapped */
+        sample_at(f, 2 * MSEC, PID, 0x1100);
+        tell(f, PID, 0x1000, 0x2000, 2);
+        sample_at(f, 3 * MSEC, PID, 0x1100);
+        process_event(f, RINGSIDE_PROCESS_EXEC, PID, PID, 0, 500, "again");
+        tell(f, PID, 0x1000, 0x2000, 3);
+        sample_at(f, 4 * MSEC, PID, 0x1100);
+        assert_int_equal(written(f), 0);
+        tell(f, PID + 1, 0x1000, 0x2000, 3);
+        assert_int_equal(written(f), 5);
+        expect(f, FILES, "0|/bin/three 0|/bin/one 1|/bin/one 2|/bin/two 3|/bin/three");
+}
+
+/* An exec while a sample of the program before waits. */
+static void test_wait_and_exec(void **state) {
+        Fixture *f = *state;
+
+        gone(f);
+        STACK(f, 1, 0x5100);
+        tell(f, PID, 0x1000, 0x2000, 1);
+        sample(f, PID, PID, 0x1100, 1, RINGSIDE_WALK_COMPLETE); /* its caller is not mapped */
+        assert_int_equal(written(f), 0);
+        process_event(f, RINGSIDE_PROCESS_EXEC, PID, PID, 0, 500, "again");
+        tell(f, PID, 0x1000, 0x2000, 2);
+        sample(f, PID, PID, 0x1100, 0, RINGSIDE_WALK_COMPLETE);
+        expect(f, "SELECT CAST(path AS TEXT) FROM sample JOIN stack ON stack.id = stack JOIN frame ON frame.id = frame "
+                  "JOIN file ON file.id = file ORDER BY sample.rowid", "/bin/one /bin/two");
+}
+
+static void test_wait_in_vain(void **state) {
+        Fixture *f = *state;
+
+        gone(f);
+        sample_at(f, 1 * MSEC, PID, 0x1100);
+        sample_at(f, 200 * MSEC, PID, 0x5100);
+        assert_int_equal(written(f), 0);
+        sample_at(f, 202 * MSEC, PID, 0x1200);
+        assert_int_equal(written(f), 1);
+        /* What is known not to be mapped does not wait again, but behind others. */
+        sample_at(f, 500 * MSEC, PID, 0x1300);
+        assert_int_equal(written(f), 4);
+        /* Nor for ever where nothing comes any more. */
+        sample_at(f, 501 * MSEC, PID, 0x7100);
+        assert_return_code(writer_tick(f->writer), 0);
+        assert_int_equal(written(f), 4);
+        usleep(400000);
+        assert_return_code(writer_tick(f->writer), 0);
+        assert_int_equal(written(f), 5);
+        /* What is told after all counts from there on. */
+        tell(f, PID, 0x1000, 0x2000, 1);
+        sample_at(f, 502 * MSEC, PID, 0x1300);
+        expect(f, FILES, "0|[unknown] 199|[unknown] 201|[unknown] 499|[unknown] 500|[unknown] 501|/bin/one");
+}
+
+static void test_wait_is_bounded(void **state) {
+        Fixture *f = *state;
+
+        gone(f);
+        for (uint64_t i = 0; i < 70000; i++)
+                sample_at(f, 1 * MSEC, PID, 0x100000 + i * 4096);
+        assert_in_range(written(f), 1, 70000);
+        expect(f, "SELECT count(*) FROM sample", "70000");
+        assert_int_equal(written(f), 70000);
+}
+
 #define TEST(t) cmocka_unit_test_setup_teardown(t, setup, teardown)
 
 int main(void) {
@@ -614,7 +747,9 @@ int main(void) {
                 TEST(test_exec_unseen),    TEST(test_parent_of_reused),
                 TEST(test_exec_and_fork),  TEST(test_pid_used_again),   TEST(test_nobody_told), TEST(test_refresh_limit),
                 TEST(test_tree_is_shared), TEST(test_kernel_names),     TEST(test_kernel_names_late),
-                TEST(test_no_kernel_names), TEST(test_kernel_threads),
+                TEST(test_no_kernel_names), TEST(test_kernel_threads),  TEST(test_wait_until_told),
+                TEST(test_wait_and_contradict), TEST(test_wait_and_exec), TEST(test_wait_in_vain),
+                TEST(test_wait_is_bounded),
         };
 
         return cmocka_run_group_tests(tests, NULL, NULL);

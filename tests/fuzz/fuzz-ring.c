@@ -49,6 +49,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
                                 sum += r.stack.frames[i];
                 else if (r.type == RINGSIDE_PROCESS)
                         sum += strlen(r.process.comm);
+                else if (r.type == RINGSIDE_MAPPING)
+                        sum += strlen(r.mapping.path) + r.mapping.end - r.mapping.start;
         }
         /* So that none of the reads is left out. */
         __asm__ volatile("" : : "r"(sum));

@@ -1,0 +1,313 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+
+/*
+ * What an address space makes of mappings that it is told of, beside those it has read: in a process that is not
+ * there, of files that are copies of this program, in a /proc that is made up.
+ */
+
+#include <inttypes.h>
+#include <limits.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <sys/sysmacros.h>
+#include <time.h>
+
+#include <cmocka.h>
+
+#include "maps.h"
+#include "symbolizer.h"
+#include "util.h"
+
+#define PID 77
+#define BASE UINT64_C(0x10000000)
+#define SEC UINT64_C(1000000000)
+
+__attribute__((noinline, used)) static int function_that_is_told(int n) {
+        return n * 7 + 1;
+}
+
+typedef struct Fixture {
+        char dir[64];
+        char proc[128];
+        char paths[3][128]; /* copies of this program: one, two and three */
+        uint64_t offset;    /* of the mapping with its code in the file, and how long it is */
+        uint64_t length;
+        uint64_t at; /* of the function, in the mapping */
+        Symbolizer *symbolizer;
+        AddressSpace *space;
+} Fixture;
+
+static uint64_t now(void) {
+        struct timespec ts;
+
+        (void) clock_gettime(CLOCK_BOOTTIME, &ts);
+        return ts.tv_sec * SEC + ts.tv_nsec;
+}
+
+_printf_(1, 2) static void run(const char *format, ...) {
+        char command[2 * PATH_MAX];
+        va_list ap;
+
+        va_start(ap, format);
+        (void) vsnprintf(command, sizeof(command), format, ap);
+        va_end(ap);
+        assert_int_equal(system(command), 0);
+}
+
+/* Where this function is, by our own maps. */
+static void find_function(Fixture *f) {
+        uint64_t address = (uint64_t) (uintptr_t) function_that_is_told, start, end, offset;
+        FILE *maps = fopen("/proc/self/maps", "re");
+        char line[PATH_MAX + 128];
+
+        assert_non_null(maps);
+        while (fgets(line, sizeof(line), maps))
+                if (sscanf(line, "%" SCNx64 "-%" SCNx64 " %*s %" SCNx64, &start, &end, &offset) == 3 && start <= address &&
+                    address < end) {
+                        f->offset = offset;
+                        f->length = end - start;
+                        f->at = address - start;
+                }
+        (void) fclose(maps);
+        assert_true(f->length > 0);
+}
+
+static int setup(void **state) {
+        static const char *const names[] = { "one", "two", "three" };
+        Fixture *f = calloc(1, sizeof(*f));
+        char self[PATH_MAX] = "";
+
+        if (!f || readlink("/proc/self/exe", self, sizeof(self) - 1) < 0)
+                return -1;
+        (void) snprintf(f->dir, sizeof(f->dir), "/tmp/test-told-XXXXXX");
+        if (!mkdtemp(f->dir))
+                return -1;
+        (void) snprintf(f->proc, sizeof(f->proc), "%s/proc", f->dir);
+        run("mkdir %s", f->proc);
+        for (size_t i = 0; i < 3; i++) {
+                (void) snprintf(f->paths[i], sizeof(f->paths[i]), "%s/%s", f->dir, names[i]);
+                run("cp '%s' '%s'", self, f->paths[i]);
+        }
+        find_function(f);
+        assert_int_equal(symbolizer_new(&f->symbolizer, &(SymbolizerOptions){ .proc = f->proc }), 0);
+        assert_int_equal(address_space_new(&f->space, f->symbolizer, PID), 0);
+        *state = f;
+        return 0;
+}
+
+static int teardown(void **state) {
+        Fixture *f = *state;
+
+        address_space_free(f->space);
+        symbolizer_free(f->symbolizer);
+        run("rm -rf '%s'", f->dir);
+        free(f);
+        return 0;
+}
+
+static ToldMapping mapping(const Fixture *f, size_t file, uint64_t time) {
+        struct stat st;
+
+        assert_int_equal(stat(f->paths[file], &st), 0);
+        return (ToldMapping){
+                .time = time,
+                .start = BASE,
+                .end = BASE + f->length,
+                .offset = f->offset,
+                .inode = st.st_ino,
+                .dev_major = major(st.st_dev),
+                .dev_minor = minor(st.st_dev),
+                .path = f->paths[file],
+        };
+}
+
+static void read_maps(Fixture *f, const ToldMapping *m, size_t n) {
+        char path[192];
+        FILE *out;
+
+        (void) mkdir(strcat(strcpy(path, f->proc), "/77"), 0755);
+        out = fopen(strcat(path, "/maps"), "we");
+        assert_non_null(out);
+        for (size_t i = 0; i < n; i++)
+                (void) fprintf(out, "%" PRIx64 "-%" PRIx64 " r-xp %08" PRIx64 " %02x:%02x %" PRIu64 " %s\n", m[i].start,
+                               m[i].end, m[i].offset, m[i].dev_major, m[i].dev_minor, m[i].inode, m[i].path);
+        if (n == 0)
+                (void) fprintf(out, "1000-2000 rw-p 00000000 00:00 0\n");
+        (void) fclose(out);
+        assert_return_code(address_space_refresh(f->space), 0);
+}
+
+static void expect(Fixture *f, uint64_t base, const char *path, const char *name) {
+        Resolved resolved;
+
+        assert_int_equal(address_space_resolve(f->space, base + f->at, false, &resolved), 0);
+        assert_string_equal(resolved.file->path, path);
+        if (name)
+                assert_string_equal(resolved.name, name);
+        else
+                assert_null(resolved.name);
+}
+
+static void test_gap(void **state) {
+        Fixture *f = *state;
+        ToldMapping m = mapping(f, 0, now());
+        uint64_t generation = address_space_get_generation(f->space);
+
+        expect(f, BASE, "[unknown]", NULL);
+        assert_false(address_space_contradicts(f->space, &m));
+        assert_int_equal(address_space_tell(f->space, &m), TOLD_NEW);
+        assert_int_not_equal(address_space_get_generation(f->space), generation);
+        expect(f, BASE, f->paths[0], "function_that_is_told");
+        assert_int_equal(address_space_tell(f->space, &m), TOLD_KNOWN);
+        /* Only a part of it, and more of it. */
+        m.start += 4096;
+        m.offset += 4096;
+        assert_int_equal(address_space_tell(f->space, &m), TOLD_KNOWN);
+        m.end += 4096;
+        assert_int_equal(address_space_tell(f->space, &m), TOLD_NEW);
+        expect(f, BASE, f->paths[0], "function_that_is_told");
+        address_space_clear(f->space);
+        expect(f, BASE, "[unknown]", NULL);
+}
+
+static void test_replaced(void **state) {
+        Fixture *f = *state;
+        ToldMapping one = mapping(f, 0, now()), two = mapping(f, 1, now());
+        uint64_t start, end, offset;
+        MappedFile *file;
+
+        assert_int_equal(address_space_tell(f->space, &one), TOLD_NEW);
+        assert_true(address_space_contradicts(f->space, &two));
+        assert_int_equal(address_space_tell(f->space, &two), TOLD_OTHER);
+        expect(f, BASE, f->paths[1], "function_that_is_told");
+        assert_int_equal(address_space_get_n_mappings(f->space), 1);
+        /* In its middle: both ends stay what they were. */
+        one.start = BASE + 4096;
+        one.end = BASE + 8192;
+        one.offset = f->offset + 4096;
+        two.end = BASE + 5 * 4096;
+        assert_int_equal(address_space_tell(f->space, &two), two.end <= BASE + f->length ? TOLD_KNOWN : TOLD_NEW);
+        assert_int_equal(address_space_tell(f->space, &one), TOLD_OTHER);
+        assert_int_equal(address_space_get_n_mappings(f->space), 3);
+        address_space_get_mapping(f->space, 2, &start, &end, &offset, &file);
+        assert_int_equal(start, BASE + 8192);
+        assert_int_equal(offset, f->offset + 8192);
+        assert_string_equal(file->path, f->paths[1]);
+        address_space_get_mapping(f->space, 1, &start, &end, &offset, &file);
+        assert_string_equal(file->path, f->paths[0]);
+}
+
+/* What was read is of a later time than what is still to be looked up. */
+static void test_read_ahead(void **state) {
+        Fixture *f = *state;
+        uint64_t before = now(), after;
+        ToldMapping one = mapping(f, 0, before), two = mapping(f, 1, 0), three = mapping(f, 2, 0);
+
+        read_maps(f, &two, 1);
+        expect(f, BASE, f->paths[1], "function_that_is_told");
+        /* The stream comes to what was there before. */
+        assert_int_equal(address_space_tell(f->space, &one), TOLD_OTHER);
+        expect(f, BASE, f->paths[0], "function_that_is_told");
+        assert_false(address_space_pass(f->space, before));
+        expect(f, BASE, f->paths[0], "function_that_is_told");
+        /* And to the time of the reading. */
+        after = now();
+        assert_true(address_space_pass(f->space, after));
+        assert_false(address_space_pass(f->space, after));
+        expect(f, BASE, f->paths[1], "function_that_is_told");
+        /* What is told after that is newer. */
+        three.time = after + 1;
+        assert_int_equal(address_space_tell(f->space, &three), TOLD_OTHER);
+        assert_false(address_space_pass(f->space, after + 2));
+        expect(f, BASE, f->paths[2], "function_that_is_told");
+}
+
+/* What is there no more when it is read again was there for samples that are still to come. */
+static void test_gone_when_read(void **state) {
+        Fixture *f = *state;
+        ToldMapping one = mapping(f, 0, now()), two = mapping(f, 1, now());
+
+        two.start += BASE;
+        two.end += BASE;
+        read_maps(f, &one, 1);
+        assert_int_equal(address_space_tell(f->space, &two), TOLD_NEW);
+        read_maps(f, NULL, 0);
+        expect(f, BASE, f->paths[0], "function_that_is_told");
+        expect(f, 2 * BASE, f->paths[1], "function_that_is_told");
+        /* A child begins with what its parent has. */
+        AddressSpace *child;
+        Resolved resolved;
+
+        assert_int_equal(address_space_fork(&child, f->space, PID + 1), 0);
+        assert_int_equal(address_space_resolve(child, 2 * BASE + f->at, false, &resolved), 0);
+        assert_string_equal(resolved.file->path, f->paths[1]);
+        address_space_free(child);
+}
+
+/* Whatever leads to a path by now: it must be what was mapped then. */
+static void test_other_file(void **state) {
+        Fixture *f = *state;
+        ToldMapping m;
+
+        /* Another inode, and another device. */
+        m = mapping(f, 0, now());
+        m.inode++;
+        assert_int_equal(address_space_tell(f->space, &m), TOLD_NEW);
+        expect(f, BASE, f->paths[0], NULL);
+        m = mapping(f, 1, now());
+        m.dev_minor++;
+        assert_int_equal(address_space_tell(f->space, &m), TOLD_OTHER);
+        if (major(makedev(m.dev_major, 0)) != 0)
+                expect(f, BASE, f->paths[1], NULL);
+        /* A file that was made after the mapping was seen, though it has its inode. */
+        m = mapping(f, 2, now() - 60 * SEC);
+        assert_int_equal(address_space_tell(f->space, &m), TOLD_OTHER);
+        expect(f, BASE, f->paths[2], NULL);
+}
+
+static void test_no_file(void **state) {
+        Fixture *f = *state;
+        ToldMapping m = mapping(f, 0, now());
+
+        m.deleted = true;
+        assert_int_equal(address_space_tell(f->space, &m), TOLD_NEW);
+        expect(f, BASE, f->paths[0], NULL); /* the name is somebody else's by now */
+        m = (ToldMapping){ .time = now(), .start = BASE, .end = BASE + f->length, .path = "" };
+        assert_int_equal(address_space_tell(f->space, &m), TOLD_OTHER);
+        expect(f, BASE, "[jit]", NULL);
+        assert_int_equal(address_space_tell(f->space, &m), TOLD_KNOWN);
+        /* Nothing is opened by a name that has no beginning, nor by what is not a file. */
+        m = mapping(f, 1, now());
+        m.path = "/two";
+        assert_int_equal(address_space_tell(f->space, &m), TOLD_OTHER);
+        expect(f, BASE, "/two", NULL);
+        run("rm '%s' && mkfifo '%s'", f->paths[2], f->paths[2]);
+        m = mapping(f, 2, now());
+        assert_int_equal(address_space_tell(f->space, &m), TOLD_OTHER);
+        expect(f, BASE, f->paths[2], NULL);
+}
+
+/* However many a process is told to have: memory is bounded. */
+static void test_flood(void **state) {
+        Fixture *f = *state;
+
+        for (uint64_t i = 0; i < 20000; i++) {
+                ToldMapping m = { .time = i, .start = BASE + i * 8192, .end = BASE + i * 8192 + 4096, .path = "" };
+
+                assert_return_code(address_space_tell(f->space, &m), 0);
+        }
+        assert_in_range(address_space_get_n_mappings(f->space), 1000, 17000);
+}
+
+#define TEST(t) cmocka_unit_test_setup_teardown(t, setup, teardown)
+
+int main(void) {
+        const struct CMUnitTest tests[] = {
+                TEST(test_gap),        TEST(test_replaced), TEST(test_read_ahead), TEST(test_gone_when_read),
+                TEST(test_other_file), TEST(test_no_file),  TEST(test_flood),
+        };
+
+        return cmocka_run_group_tests(tests, NULL, NULL);
+}
