@@ -169,6 +169,25 @@ def check_session_limits():
             {n for n in values if n.startswith("GRANT_")} - {"GRANT_FREQUENCY_DEFAULT"})
 
 
+# docs/security.md
+
+def check_security():
+    page, sandbox = read("docs/security.md"), read("helper/sandbox.c")
+    allowed = re.search(r"session_bpf\[\] = \{(.*?)\};", sandbox, re.S)[1]
+    compare("security.md has what a session may do with bpf(2)", re.findall(r"`(BPF_\w+)`", page),
+            re.findall(r"BPF_\w+", allowed))
+    unit = re.search(r"^CapabilityBoundingSet=(.*)$", read("dbus/ringside-helper.service.in"), re.M)[1]
+    compare("security.md has the unit's capabilities",
+            [name for row in rows(section(page, "Capabilities by stage")) for name in re.findall(r"`(CAP_\w+)`", row[1])],
+            unit.split())
+    told = re.search(r"^- 5\.19, 6\.0, 6\.1 before (6\.1\.\d+), 6\.2 and 6\.3 before (6\.3\.\d+) ", page, re.M)
+    fixed = re.findall(r"return version >= RS_KERNEL_VERSION\((\d+), (\d+), (\d+)\)", read("bpf/kernel-version.h"))
+    compare("security.md has the kernels where user memory cannot be read", told.groups() if told else (),
+            [".".join(v) for v in fixed])
+    for path in re.findall(r"`(tests/[\w/.-]+)`", page):
+        report(os.path.exists(os.path.join(SOURCE, path)), f"security.md: {path} is there")
+
+
 # docs/polkit.md
 
 def check_polkit():
@@ -288,7 +307,7 @@ def check_size():
     report(lines < 3000, "the helper is under 3,000 lines of C", str(lines))
 
 
-for check in (check_errors, check_options, check_interface, check_ends, check_budgets, check_session_limits, check_polkit,
+for check in (check_security, check_errors, check_options, check_interface, check_ends, check_budgets, check_session_limits, check_polkit,
               check_architecture, check_links, check_names, check_width, check_exit_codes, check_helper_man, check_suites,
               check_size):
     check()

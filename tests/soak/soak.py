@@ -122,10 +122,12 @@ def soak(users, stack):
     seats = []
     for user, load in zip(users, loads):
         h.until("the load is its user's", lambda: os.stat(f"/proc/{load.pid}").st_uid == user.uid)
-        for number in range(SESSIONS):
+    # One of each user's at a time: a user has one request.
+    for number in range(SESSIONS):
+        for user, load in zip(users, loads):
             seats.append(Seat(user, number, load, lasts=number % 2 == 0))
             stack.callback(seats[-1].kill)
-    h.until("all have their session", lambda: all_are_there(seats), 120)
+        h.until("all have their session", lambda: all_are_there(seats), 120)
     time.sleep(60)
     first, worst, end = measure(seats), {}, time.monotonic() + (MINUTES - 1) * 60
     print(f"    {len(seats)} sessions after a minute: {first}", flush=True)
