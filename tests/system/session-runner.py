@@ -28,8 +28,9 @@ def serve(connection):
 
 def main():
     server = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET)
-    server.bind(sys.argv[1])
+    server.bind(sys.argv[1] + ".new")
     server.listen()
+    os.rename(sys.argv[1] + ".new", sys.argv[1])  # who sees it can connect
     while True:
         connection, _ = server.accept()
         # Twice: nobody need wait for it.
