@@ -167,6 +167,7 @@ struct task_struct {
         struct signal_struct *signal;
         struct css_set *cgroups;
         __u64 self_exec_id;
+        void *stack;
 };
 
 /* The member is the fix for CVE-2024-41009: a client that moves its position could overrun records. */

@@ -15,6 +15,7 @@
 #include "kernel.h"
 
 #include "control.h"
+#include "idle.h"
 #include "kernel-stack.h"
 #include "mapping.h"
 #include "process-key.h"
@@ -32,14 +33,6 @@ const volatile bool weighted[RS_EVENTS_MAX] = {};
 
 /* Set once, at HELLO, as the identity is. */
 struct rs_namespace helper_pid_ns = {};
-
-/* A pointer the verifier knows as one, as a plain number (rule.h says why). */
-static __always_inline __u64 address_of(const void *pointer) {
-        __u64 address = 0;
-
-        bpf_probe_read_kernel(&address, sizeof(address), &pointer);
-        return address;
-}
 
 /* Which stacks are in the ring already: the slot's id, by the id's low bits. */
 struct {
@@ -117,6 +110,18 @@ static __always_inline bool task_in_exec(struct task_struct *task) {
  */
 static __always_inline bool task_has_old_registers(struct task_struct *task) {
         return bpf_core_field_exists(task->in_execve) && BPF_CORE_READ_BITFIELD(task, in_execve);
+}
+
+/*
+ * Whether the registers are a user's, and user memory is the task's own. Kernel threads borrow a memory, and so
+ * does whoever has given up its own at exit; workers run in the kernel for a process, and never its code.
+ */
+static __always_inline bool task_has_user(struct task_struct *task) {
+        struct mm_struct *mm;
+        unsigned int flags;
+
+        return !READ_FAILS(flags, task->flags) && !(flags & (PF_KTHREAD | PF_IO_WORKER | PF_USER_WORKER)) &&
+               !READ_FAILS(mm, task->mm) && mm && !task_has_old_registers(task);
 }
 
 /* False where the rule hides the task. */
@@ -335,17 +340,20 @@ static __always_inline bool sample_send(struct rs_counters *c, const struct rs_s
 
 static __always_inline int sample_take(struct sample_context *ctx, __u32 event) {
         struct task_struct *task = bpf_get_current_task_btf();
-        __u32 tgid, flags;
-        int target;
         struct rs_sample sample = {};
         struct process_key process;
+        __u32 tgid;
+        int target;
         struct rs_counters *c;
         struct scratch *s;
         __u64 exec_id, numbers;
 
         numbers = rule_admits(bpf_get_current_task());
-        if (!numbers)
-                return 0;
+        if (!numbers) {
+                if (!idle_is_interrupted(task, ctx))
+                        return 0;
+                sample.r.flags = RS_SAMPLE_IDLE;
+        }
         sample.pid = numbers >> 32;
         sample.tid = numbers;
         target = target_of(bpf_get_current_task());
@@ -358,13 +366,14 @@ static __always_inline int sample_take(struct sample_context *ctx, __u32 event) 
                 c->lost++;
                 return 0;
         }
-        announce(&process, task, sample.pid, sample.tid);
+        if (numbers)
+                announce(&process, task, sample.pid, sample.tid);
 
         s->walk.n = 0;
         s->walk.max = max_frames < RS_FRAMES_MAX ? max_frames : RS_FRAMES_MAX;
         s->walk.end = RS_WALK_NONE;
         s->walk.fp = 0;
-        if (READ_FAILS(tgid, task->tgid) || READ_FAILS(exec_id, task->self_exec_id) || READ_FAILS(flags, task->flags)) {
+        if (READ_FAILS(tgid, task->tgid) || READ_FAILS(exec_id, task->self_exec_id)) {
                 c->lost++;
                 return 0;
         }
@@ -373,9 +382,8 @@ static __always_inline int sample_take(struct sample_context *ctx, __u32 event) 
         hash_add(&s->walk.hash, exec_id);
         kernel_walk(s, ctx);
 
-        if ((flags & (PF_IO_WORKER | PF_USER_WORKER)) || task_has_old_registers(task)) {
-                /* Works for the process in the kernel and never runs its code: its registers are no user's. */
-                sample.r.flags = RS_SAMPLE_KERNEL_MODE | RS_SAMPLE_NO_USER;
+        if (!task_has_user(task)) {
+                sample.r.flags |= RS_SAMPLE_KERNEL_MODE | RS_SAMPLE_NO_USER;
                 sample.leaf = RS_FRAME_KERNEL;
         } else {
                 sample.leaf = walk_prepare(s, ctx, task, &sample.r.flags);

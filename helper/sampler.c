@@ -101,6 +101,7 @@ static int sampler_load(Sampler *sampler, uint32_t id, const struct rs_grant *gr
         sampler->skeleton->rodata->tells_kernel = grant->grants & RS_GRANT_KERNEL;
         sampler->skeleton->rodata->max_frames = grant->max_frames;
         sampler->skeleton->rodata->targeted = grant->grants & RS_GRANT_TARGETS;
+        sampler->skeleton->rodata->sees_everybody = grant->grants & RS_GRANT_SYSTEM;
         sampler->skeleton->rodata->wakeup_mark = grant->ring_size / 4;
         sampler->skeleton->rodata->page_shift = __builtin_ctzl(sysconf(_SC_PAGESIZE));
         sampler->skeleton->rodata->reads_user_memory = kernel_reads_user_memory_safely(kernel_version_get());

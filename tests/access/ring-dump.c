@@ -4,7 +4,7 @@
  * All that a session without targets, or with some, hands to its client: each record as the library tells it,
  * and the ring's memory itself, byte for byte.
  *
- *      ring-dump --raw FD [--hz N] [--direct] [--pid PID]...
+ *      ring-dump --raw FD [--hz N] [--direct] [--system] [--pid PID]...
  *
  * Opens the session and says "open"; samples from the first line on standard input to its end. Targets that
  * are refused are told and passed over. What goes to --raw: the position the kernel has written to and the
@@ -40,7 +40,7 @@ typedef struct Copy {
 typedef struct Options {
         int raw_fd;
         uint64_t hz;
-        bool direct;
+        bool direct, system;
         pid_t pids[TARGETS_MAX];
         size_t n_pids;
 } Options;
@@ -115,7 +115,7 @@ static int print_record(const RingsideRecord *r, _unused_ void *userdata) {
         switch (r->type) {
         case RINGSIDE_SAMPLE:
                 printf("sample %" PRIu64 " %u %u %s %d %" PRIx64 " %" PRIx64 "\n", r->time, r->pid, r->tid,
-                       r->sample.kernel_mode ? "kernel" : "user", r->sample.walk_end, r->sample.leaf,
+                       r->sample.idle ? "idle" : r->sample.kernel_mode ? "kernel" : "user", r->sample.walk_end, r->sample.leaf,
                        r->sample.stack);
                 break;
         case RINGSIDE_STACK:
@@ -178,6 +178,7 @@ static int run(RingsideSession *session, const Options *options) {
         (void) ringside_session_set_helper(session,
                                            options->direct ? RINGSIDE_HELPER_DIRECT : RINGSIDE_HELPER_BUS);
         (void) ringside_session_set_targeted(session, options->n_pids > 0);
+        (void) ringside_session_set_scope(session, options->system ? RINGSIDE_SCOPE_SYSTEM : RINGSIDE_SCOPE_OWN);
         r = ringside_session_add_event(session, "cpu-clock", false, options->hz);
         if (r >= 0)
                 r = ringside_session_open(session);
@@ -205,6 +206,7 @@ static int parse(Options *options, int argc, char *argv[]) {
                 {"hz", required_argument, NULL, 'z'},
                 {"pid", required_argument, NULL, 'p'},
                 {"direct", no_argument, NULL, 'd'},
+                {"system", no_argument, NULL, 's'},
                 {},
         };
         int c;
@@ -217,6 +219,8 @@ static int parse(Options *options, int argc, char *argv[]) {
                         options->hz = strtoull(optarg, NULL, 10);
                 else if (c == 'd')
                         options->direct = true;
+                else if (c == 's')
+                        options->system = true;
                 else if (c == 'p' && options->n_pids < TARGETS_MAX)
                         options->pids[options->n_pids++] = atoi(optarg);
                 else
@@ -233,7 +237,7 @@ int main(int argc, char *argv[]) {
         /* Unbuffered: the byte that ends the sampling must not be swallowed with the line that starts it. */
         setvbuf(stdin, NULL, _IONBF, 0);
         if (parse(&options, argc, argv) < 0 || ringside_session_new(&session) < 0) {
-                fprintf(stderr, "usage: ring-dump --raw FD [--hz N] [--direct] [--pid PID]...\n");
+                fprintf(stderr, "usage: ring-dump --raw FD [--hz N] [--direct] [--system] [--pid PID]...\n");
                 return 2;
         }
         r = run(session, &options);
