@@ -75,16 +75,21 @@ class Session:
             [*prefix, PROGRAMS + "/ring-dump", "--raw", str(self.raw.fileno()), *options], cwd="/",
             stdin=subprocess.PIPE, stdout=subprocess.PIPE, pass_fds=(self.raw.fileno(),))
         self.head = b""
+        self.expect(b"open\n")
+
+    def expect(self, expected):
         while True:
             line = self.process.stdout.readline()
             self.head += line
-            if line == b"open\n":
+            if line == expected:
                 break
-            check(line, f"no session: {' '.join(prefix)}")
+            check(line, f"no session: {' '.join(self.process.args)}")
 
     def start(self):
+        """Returns when whatever happens next is told."""
         self.process.stdin.write(b"start\n")
         self.process.stdin.flush()
+        self.expect(b"started\n")
 
     def stop(self):
         output = self.process.communicate(timeout=30)[0]

@@ -6,10 +6,10 @@
  *
  *      ring-dump --raw FD [--hz N] [--direct] [--system] [--pid PID]...
  *
- * Opens the session and says "open"; samples from the first line on standard input to its end. Targets that
- * are refused are told and passed over. What goes to --raw: the position the kernel has written to and the
- * size of the ring (two u64), its memory as it was at the end, and then whatever was seen to stand in it
- * before and was overwritten.
+ * Opens the session and says "open"; from the first line on standard input on it samples, and says "started";
+ * until its end. Targets that are refused are told and passed over. What goes to --raw: the position the
+ * kernel has written to and the size of the ring (two u64), its memory as it was at the end, and then whatever
+ * was seen to stand in it before and was overwritten.
  */
 
 #include <getopt.h>
@@ -155,6 +155,8 @@ static int sample(RingsideSession *session) {
         r = ringside_session_start(session);
         if (r < 0)
                 return r;
+        puts("started");
+        (void) fflush(stdout);
         while (!(input.revents & (POLLIN | POLLHUP)) || read(STDIN_FILENO, &c, 1) > 0) {
                 copy_look();
                 r = ringside_session_dispatch(session, print_record, NULL);
@@ -178,6 +180,8 @@ static int run(RingsideSession *session, const Options *options) {
         (void) ringside_session_set_helper(session,
                                            options->direct ? RINGSIDE_HELPER_DIRECT : RINGSIDE_HELPER_BUS);
         (void) ringside_session_set_targeted(session, options->n_pids > 0);
+        /* Whom it shows is the question here; frames of the kernel would hide that a stack has none of a user. */
+        (void) ringside_session_set_kernel(session, RINGSIDE_KERNEL_NO);
         (void) ringside_session_set_scope(session, options->system ? RINGSIDE_SCOPE_SYSTEM : RINGSIDE_SCOPE_OWN);
         r = ringside_session_add_event(session, "cpu-clock", false, options->hz);
         if (r >= 0)
