@@ -30,7 +30,7 @@ void budget_init(Budget *budget) {
 
 typedef struct Usage {
         unsigned sessions, rings;
-        uint64_t wide_rate, task_rate, memory;
+        uint64_t wide_rate, system_rate, task_rate, memory;
 } Usage;
 
 static void usage_add(Usage *usage, const Charge *c) {
@@ -39,10 +39,7 @@ static void usage_add(Usage *usage, const Charge *c) {
         if (c->ended)
                 return;
         usage->sessions++;
-        if (c->wide)
-                usage->wide_rate += c->rate;
-        else
-                usage->task_rate += c->rate;
+        *(!c->wide ? &usage->task_rate : c->system ? &usage->system_rate : &usage->wide_rate) += c->rate;
 }
 
 /* True where it is over; the text then names the budget and what would fit. */
@@ -55,6 +52,18 @@ static bool over(uint64_t used, uint64_t wanted, uint64_t limit, const char *wha
         return true;
 }
 
+static bool over_rate(const Usage *user, const Usage *machine, const Charge *wanted, char *text, size_t size) {
+        const uint64_t rate = wanted->rate;
+
+        if (!wanted->wide)
+                return over(user->task_rate, rate, BUDGET_TASK_RATE_USER, "rate of one user", "Hz", text, size);
+        if (wanted->system)
+                return over(machine->system_rate, rate, BUDGET_SYSTEM_RATE, "rate of sessions of everybody's processes",
+                            "Hz", text, size);
+        return over(user->wide_rate, rate, BUDGET_WIDE_RATE_USER, "rate of one user without targets", "Hz", text, size) ||
+               over(machine->wide_rate, rate, BUDGET_WIDE_RATE, "rate of all users without targets", "Hz", text, size);
+}
+
 int budget_charge(Budget *budget, uint32_t id, const struct rs_grant *grant, char *ret_text, size_t size) {
         Usage user = {}, machine = {};
         Charge *slot = NULL;
@@ -62,6 +71,7 @@ int budget_charge(Budget *budget, uint32_t id, const struct rs_grant *grant, cha
                 .id = id,
                 .uid = grant->uid,
                 .wide = !(grant->grants & RS_GRANT_TARGETS),
+                .system = grant->grants & RS_GRANT_SYSTEM,
                 .rate = grant_rate(grant),
                 .memory = grant_memory(grant, budget->n_cpus),
         };
@@ -82,12 +92,7 @@ int budget_charge(Budget *budget, uint32_t id, const struct rs_grant *grant, cha
                  size) ||
             over(machine.sessions, 1, BUDGET_SESSIONS_MAX, "sessions on this machine", "more", ret_text, size) ||
             over(0, wanted.rate, budget->rate_max, "rate of one session", "Hz", ret_text, size) ||
-            (wanted.wide ? over(user.wide_rate, wanted.rate, BUDGET_WIDE_RATE_USER, "rate of one user without targets",
-                                "Hz", ret_text, size) ||
-                                   over(machine.wide_rate, wanted.rate, BUDGET_WIDE_RATE,
-                                        "rate of all users without targets", "Hz", ret_text, size)
-                         : over(user.task_rate, wanted.rate, BUDGET_TASK_RATE_USER, "rate of one user", "Hz", ret_text,
-                                size)) ||
+            over_rate(&user, &machine, &wanted, ret_text, size) ||
             over(user.memory, wanted.memory, BUDGET_MEMORY_USER, "memory of one user's sessions", "bytes", ret_text,
                  size) ||
             over(machine.memory, wanted.memory, budget->memory_max, "memory of all sessions", "bytes", ret_text, size))

@@ -20,6 +20,7 @@
 #define BUDGET_RINGS_USER 16U
 #define BUDGET_WIDE_RATE_USER 1000U  /* Hz: CPU-wide events are paid for by everybody */
 #define BUDGET_WIDE_RATE 4000U       /* Hz, on the machine */
+#define BUDGET_SYSTEM_RATE 10000U    /* Hz, on the machine, of those an administrator has allowed to see everybody */
 #define BUDGET_TASK_RATE_USER 20000U /* Hz: task-bound events are paid for by their tasks */
 /*
  * Sessions that one user opens: so many at once, later as many a minute as come back. Each costs the helper some
@@ -36,6 +37,7 @@ typedef struct Charge {
         bool ended;   /* only its memory is still charged */
         bool inherited; /* from the helper before this one */
         bool wide;    /* CPU-wide events */
+        bool system;  /* of everybody */
         uint64_t rate;
         uint64_t memory;
 } Charge;

@@ -19,11 +19,12 @@ static Budget plenty(void) {
         return (Budget){.n_cpus = 2, .memory_max = UINT64_MAX, .rate_max = 1000000};
 }
 
-static int charge(Budget *budget, uint32_t id, uint32_t uid, bool targets, uint64_t hz, uint64_t ring, char *text) {
+static int charge_grants(Budget *budget, uint32_t id, uint32_t uid, uint32_t grants, uint64_t hz, uint64_t ring,
+                         char *text) {
         char ignored[160];
         struct rs_grant grant = {
                 .uid = uid,
-                .grants = targets ? RS_GRANT_TARGETS : 0,
+                .grants = grants,
                 .max_frames = 127,
                 .nr_events = 1,
                 .ring_size = ring,
@@ -31,6 +32,10 @@ static int charge(Budget *budget, uint32_t id, uint32_t uid, bool targets, uint6
         };
 
         return budget_charge(budget, id, &grant, text ?: ignored, 160);
+}
+
+static int charge(Budget *budget, uint32_t id, uint32_t uid, bool targets, uint64_t hz, uint64_t ring, char *text) {
+        return charge_grants(budget, id, uid, targets ? RS_GRANT_TARGETS : 0, hz, ring, text);
 }
 
 static void assert_says(const char *text, const char *budget, const char *left) {
@@ -88,6 +93,23 @@ static void test_wide_rate(void **state) {
         assert_int_equal(charge(&budget, 21, 4, true, 1, SMALL, NULL), 0);
         budget_end(&budget, 11, 0, 0);
         assert_int_equal(charge(&budget, 20, 4, false, 1000, SMALL, NULL), 0);
+}
+
+static void test_system_rate(void **state) {
+        Budget budget = plenty();
+        char text[160];
+
+        (void) state;
+        assert_int_equal(charge_grants(&budget, 1, 1000, RS_GRANT_SYSTEM, 4000, SMALL, NULL), 0);
+        assert_int_equal(charge_grants(&budget, 2, 1001, RS_GRANT_SYSTEM, 6001, SMALL, text), -EDQUOT);
+        assert_says(text, "everybody", "6000 of 10000 left");
+        assert_int_equal(charge_grants(&budget, 2, 1001, RS_GRANT_SYSTEM, 6000, SMALL, NULL), 0);
+        /* It is a budget of its own; and of processes that are named, theirs. */
+        assert_int_equal(charge(&budget, 3, 1000, false, 1000, SMALL, NULL), 0);
+        assert_int_equal(charge_grants(&budget, 4, 1000, RS_GRANT_SYSTEM | RS_GRANT_TARGETS, 20000, SMALL, NULL), 0);
+        assert_int_equal(charge(&budget, 5, 1000, true, 1, SMALL, text), -EDQUOT);
+        budget_end(&budget, 2, 0, 0);
+        assert_int_equal(charge_grants(&budget, 6, 1000, RS_GRANT_SYSTEM, 6000, SMALL, NULL), 0);
 }
 
 static void test_task_rate(void **state) {
@@ -289,7 +311,8 @@ static void test_this_machine(void **state) {
 int main(void) {
         const struct CMUnitTest tests[] = {
                 cmocka_unit_test(test_sessions_of_user), cmocka_unit_test(test_sessions_of_machine),
-                cmocka_unit_test(test_wide_rate),        cmocka_unit_test(test_task_rate),
+                cmocka_unit_test(test_wide_rate),        cmocka_unit_test(test_system_rate),
+                cmocka_unit_test(test_task_rate),
                 cmocka_unit_test(test_memory),           cmocka_unit_test(test_rings),
                  cmocka_unit_test(test_opens),
                 cmocka_unit_test(test_maps),
