@@ -42,6 +42,12 @@ struct rs_tracked {
         __u32 follow; /* 1: so is what it starts */
 };
 
+/* Before mappings are listed: from which address on; the program remembers of which thread it tells. */
+struct rs_mapping_question {
+        __u64 from;
+        __u64 tid; /* 0: of none yet */
+};
+
 struct rs_namespace {
         __u64 id;    /* never used again; 0 before 6.18 */
         __u32 inum;  /* as stat() of /proc/PID/ns/ shows; 0: nobody matches */

@@ -223,6 +223,14 @@ struct bpf_iter__task {
         struct task_struct *task;
 };
 
+struct vm_area_struct;
+
+struct bpf_iter__task_vma {
+        struct bpf_iter_meta *meta;
+        struct task_struct *task;
+        struct vm_area_struct *vma;
+};
+
 #if defined(__TARGET_ARCH_x86)
 struct pt_regs {
         unsigned long bp;

@@ -90,7 +90,6 @@ struct mapping_scratch {
         bool known;    /* and was told of */
         bool rest;     /* other frames lie in mappings that are still to be told */
         struct mapped mapped; /* what was found */
-        __u64 record[(sizeof(struct rs_mapping) + RS_PATH_MAX) / sizeof(__u64) + 1];
 };
 
 struct {
@@ -219,7 +218,7 @@ static __always_inline void mapped_describe(struct mapped *ret, const struct map
 /* Called by bpf_find_vma(), which holds the address space's lock: only now the file is sure to stay. */
 static long vma_visit(struct task_struct *task, struct vm_area_struct *vma, void *unused) {
         struct mapping_scratch *s = mapping_scratch_get();
-        struct vma_scratch *v = vma_scratch_get();
+        struct vma_scratch *v = vma_scratch_get(VMA_OF_SAMPLE);
 
         if (!s || !v || !vma_read(v, vma))
                 return 0;
@@ -228,43 +227,21 @@ static long vma_visit(struct task_struct *task, struct vm_area_struct *vma, void
         s->known = s->mapped.identity == 0 ||
                    (mapped_has(s->key, &s->mapped) && !mapped_contradicts(s->key, s->address, &s->mapped));
         if (!s->known)
-                vma_read_path(v);
+                vma_read_path(v, VMA_OF_SAMPLE);
         return 0;
 }
 
 static __always_inline bool mapping_emit(struct mapping_scratch *s) {
-        struct rs_mapping *r = (void *) s->record;
-        struct vma_scratch *v = vma_scratch_get();
+        struct vma_scratch *v = vma_scratch_get(VMA_OF_SAMPLE);
         struct rs_counters *c = counters_get();
-        __u32 len, size;
+        __u32 size;
 
         if (!c || !v)
                 return false;
-        len = RS_PATH_MAX - v->at;
-        if (len > RS_PATH_MAX)
+        size = vma_record(v, s->pid, s->process_start, s->time);
+        if (size == 0)
                 return false;
-        size = (sizeof(*r) + len + 7) & ~7U;
-        /* The padding, of which the path leaves some. */
-        s->record[(sizeof(*r) + len) / sizeof(__u64)] = 0;
-        if (len > 0 && bpf_probe_read_kernel(r->path, len, &v->path[v->at & (RS_PATH_MAX - 1)]) != 0)
-                return false;
-        r->r = (struct rs_record){
-                .type = RS_RECORD_MAPPING,
-                .len = size,
-                .cpu = bpf_get_smp_processor_id(),
-                .flags = v->flags,
-        };
-        r->time = s->time;
-        r->process_start = s->process_start;
-        r->start = v->start;
-        r->end = v->end;
-        r->offset = v->offset;
-        r->inode = v->inode;
-        r->pid = s->pid;
-        r->dev_major = v->device >> MINOR_BITS;
-        r->dev_minor = v->device & ((1U << MINOR_BITS) - 1);
-        r->path_len = len;
-        if (bpf_ringbuf_output(&rs_ring, r, size, ring_wakeup(c, size)) != 0) {
+        if (bpf_ringbuf_output(&rs_ring, v->record, size, ring_wakeup(c, size)) != 0) {
                 c->mappings_lost++;
                 return false;
         }

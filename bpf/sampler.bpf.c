@@ -17,6 +17,7 @@
 #include "control.h"
 #include "idle.h"
 #include "kernel-stack.h"
+#include "mapping-list.h"
 #include "mapping.h"
 #include "process-key.h"
 #include "output.h"

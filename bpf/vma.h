@@ -102,19 +102,22 @@ struct vma_scratch {
         __u32 at;         /* where it begins in the buffer; RS_PATH_MAX: there is none */
         bool executable;
         char path[RS_PATH_MAX + NAME_SIZE_MAX + 1];
+        __u64 record[(sizeof(struct rs_mapping) + RS_PATH_MAX) / sizeof(__u64) + 1];
 };
+
+/* Samplers interrupt whoever lists mappings, which has one of its own. */
+#define VMA_OF_SAMPLE 0
+#define VMA_OF_LIST 1
 
 struct {
         __uint(type, BPF_MAP_TYPE_PERCPU_ARRAY);
-        __uint(max_entries, 1);
+        __uint(max_entries, 2);
         __type(key, __u32);
         __type(value, struct vma_scratch);
 } rs_vma SEC(".maps");
 
-static __always_inline struct vma_scratch *vma_scratch_get(void) {
-        __u32 zero = 0;
-
-        return bpf_map_lookup_elem(&rs_vma, &zero);
+static __always_inline struct vma_scratch *vma_scratch_get(__u32 whose) {
+        return bpf_map_lookup_elem(&rs_vma, &whose);
 }
 
 #define PATH_ENDED 0
@@ -132,8 +135,8 @@ static __always_inline bool path_put(struct vma_scratch *v, const void *name, __
 }
 
 /* One step towards the root; a function of its own, so that the verifier checks it once. */
-__noinline int path_step(void) {
-        struct vma_scratch *v = vma_scratch_get();
+__noinline int path_step(__u32 whose) {
+        struct vma_scratch *v = vma_scratch_get(whose);
         struct dentry *dentry, *parent, *root;
         struct mount *mount, *above;
         const unsigned char *name;
@@ -255,13 +258,44 @@ static __always_inline bool vma_read(struct vma_scratch *v, struct vm_area_struc
 }
 
 /* The path of what vma_read() has read. */
-static __always_inline void vma_read_path(struct vma_scratch *v) {
+static __always_inline void vma_read_path(struct vma_scratch *v, __u32 whose) {
         if (v->dentry == 0)
                 return;
         v->at = RS_PATH_MAX - 1;
         v->path[RS_PATH_MAX - 1] = 0;
         for (int i = 0; i < PATH_STEPS_MAX; i++)
-                if (path_step() == PATH_ENDED)
+                if (path_step(whose) == PATH_ENDED)
                         return;
         v->flags |= RS_MAPPING_INCOMPLETE;
+}
+
+/* Makes the record of what was read. Its size, 0 on failure. */
+static __always_inline __u32 vma_record(struct vma_scratch *v, __u32 pid, __u64 process_start, __u64 time) {
+        struct rs_mapping *r = (void *) v->record;
+        __u32 len = RS_PATH_MAX - v->at, size;
+
+        if (len > RS_PATH_MAX)
+                return 0;
+        size = (sizeof(*r) + len + 7) & ~7U;
+        /* The padding, of which the path leaves some. */
+        v->record[(sizeof(*r) + len) / sizeof(__u64)] = 0;
+        if (len > 0 && bpf_probe_read_kernel(r->path, len, &v->path[v->at & (RS_PATH_MAX - 1)]) != 0)
+                return 0;
+        r->r = (struct rs_record){
+                .type = RS_RECORD_MAPPING,
+                .len = size,
+                .cpu = bpf_get_smp_processor_id(),
+                .flags = v->flags,
+        };
+        r->time = time;
+        r->process_start = process_start;
+        r->start = v->start;
+        r->end = v->end;
+        r->offset = v->offset;
+        r->inode = v->inode;
+        r->pid = pid;
+        r->dev_major = v->device >> MINOR_BITS;
+        r->dev_minor = v->device & ((1U << MINOR_BITS) - 1);
+        r->path_len = len;
+        return size;
 }

@@ -112,6 +112,9 @@ static int sampler_load(Sampler *sampler, uint32_t id, const struct rs_grant *gr
                 if (r < 0)
                         return r;
         }
+        r = bpf_program__set_autoload(sampler->skeleton->progs.list_mappings, grant->grants & RS_GRANT_SYSTEM);
+        if (r < 0)
+                return r;
         for (size_t i = 0; i < RS_EVENTS_MAX; i++) {
                 r = bpf_program__set_autoload(sampler_program(sampler, i), i < grant->nr_events);
                 if (r < 0)
@@ -226,20 +229,27 @@ static bool pidfd_is_alive(int pidfd) {
         return poll(&p, 1, 0) == 0;
 }
 
-int sampler_describe(Sampler *sampler, int pidfd, struct rs_task_info **ret_tasks, size_t *ret_n) {
+/* The output of one of the programs about a process: an fd, or -errno. */
+static int sampler_iterate(const struct bpf_program *program, int pidfd) {
         union bpf_iter_link_info info = {.task.pid_fd = pidfd};
         LIBBPF_OPTS(bpf_link_create_opts, options, .iter_info = &info, .iter_info_len = sizeof(info));
-        _cleanup_free_ struct rs_task_info *tasks = NULL;
-        _cleanup_close_ int link = -1, fd = -1;
-        size_t size = 0, capacity = 64 * sizeof(*tasks);
-        ssize_t n;
+        _cleanup_close_ int link = bpf_link_create(bpf_program__fd(program), 0, BPF_TRACE_ITER, &options);
+        int fd;
 
-        link = bpf_link_create(bpf_program__fd(sampler->skeleton->progs.describe), 0, BPF_TRACE_ITER, &options);
         if (link < 0)
                 return -errno;
         fd = bpf_iter_create(link);
+        return fd < 0 ? -errno : fd;
+}
+
+int sampler_describe(Sampler *sampler, int pidfd, struct rs_task_info **ret_tasks, size_t *ret_n) {
+        _cleanup_close_ int fd = sampler_iterate(sampler->skeleton->progs.describe, pidfd);
+        _cleanup_free_ struct rs_task_info *tasks = NULL;
+        size_t size = 0, capacity = 64 * sizeof(*tasks);
+        ssize_t n;
+
         if (fd < 0)
-                return -errno;
+                return fd;
         for (;;) {
                 void *grown = realloc(tasks, capacity);
 
@@ -272,6 +282,34 @@ static int sampler_follow(Sampler *sampler) {
                 sampler->process_links[0] = bpf_program__attach(sampler->skeleton->progs.on_fork);
         sampler->follows = sampler->process_links[0];
         return sampler->follows ? 0 : -errno;
+}
+
+int sampler_list_mappings(Sampler *sampler, int pidfd, uint64_t from, struct rs_mappings *ret) {
+        _cleanup_close_ int fd = sampler_iterate(sampler->skeleton->progs.list_mappings, pidfd);
+        const struct rs_mapping_question question = {.from = from};
+        const uint32_t zero = 0;
+        ssize_t n;
+
+        if (fd < 0)
+                return fd;
+        if (bpf_map_update_elem(bpf_map__fd(sampler->skeleton->maps.rs_mapping_question), &zero, &question, BPF_ANY) < 0)
+                return -errno;
+        /* The program says by an error that there is nothing more. */
+        n = RETRY_ON_EINTR(read(fd, ret->records, sizeof(ret->records)));
+        if (n < 0 && errno != EAGAIN)
+                return -errno;
+        if (!pidfd_is_alive(pidfd))
+                return -ESRCH;
+        /* The last may be cut off, where pages are large: it comes again. */
+        while (n - (ssize_t) ret->size >= (ssize_t) sizeof(struct rs_mapping)) {
+                const struct rs_mapping *r = (const void *) (ret->records + ret->size);
+
+                if (r->r.len > n - ret->size)
+                        break;
+                ret->size += r->r.len;
+                ret->next = r->end;
+        }
+        return 0;
 }
 
 int sampler_track(Sampler *sampler, const struct rs_tracked_key *key, const struct rs_tracked *tracked) {

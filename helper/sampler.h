@@ -33,6 +33,11 @@ int sampler_set_identity(Sampler *sampler, const struct rs_identity *identity);
  * an array the caller frees. -ESRCH: gone, -EACCES: the kernel shows none of them, -EBADF: not a pidfd.
  */
 int sampler_describe(Sampler *sampler, int pidfd, struct rs_task_info **ret_tasks, size_t *ret_n);
+/*
+ * Mappings with code of the process behind a pidfd that start at `from` or above, as many as fit, into records, size
+ * and next of *ret; none of a process that the rule hides. Only with RS_GRANT_SYSTEM. -ESRCH: it is gone.
+ */
+int sampler_list_mappings(Sampler *sampler, int pidfd, uint64_t from, struct rs_mappings *ret);
 /* Whose samples and records are told, and as which target's; of one that is there already: as another's. */
 int sampler_track(Sampler *sampler, const struct rs_tracked_key *key, const struct rs_tracked *tracked);
 /* Runs the sampling program on a perf event, which it owns from here on success only. */

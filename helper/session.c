@@ -409,6 +409,19 @@ static int session_stats(Session *session, const union rs_any_message *any, _unu
         return session_send(session, &answer.m, sizeof(answer), NULL, 0);
 }
 
+static int session_maps(Session *session, const union rs_any_message *any, Packet *packet) {
+        struct rs_mappings answer = {};
+        enum rs_error error = RS_ERROR_STATE;
+        int r = 0;
+
+        if ((session->grant.grants & RS_GRANT_SYSTEM) && packet->n_fds == 1) {
+                r = sampler_list_mappings(session->sampler, packet->fds[0], any->maps.from, &answer);
+                error = r == -ESRCH ? RS_ERROR_TARGET_GONE : r < 0 ? RS_ERROR_TARGET_HIDDEN : RS_OK;
+        }
+        answer_init(&answer.m, &any->m, error, r);
+        return session_send(session, &answer.m, sizeof(answer), NULL, 0);
+}
+
 /* ---- the policy ---- */
 
 /* What is not in this table, in this state, of this size, with these fds, ends the session. */
@@ -424,6 +437,7 @@ static const struct {
         {RS_START, SESSION_WELCOME, sizeof(struct rs_request), 0, session_start},
         {RS_STOP, SESSION_RUNNING, sizeof(struct rs_request), 0, session_stop},
         {RS_SYMBOLS, SESSION_WELCOME | SESSION_RUNNING, sizeof(struct rs_request), 0, session_symbols},
+        {RS_MAPS, SESSION_WELCOME | SESSION_RUNNING, sizeof(struct rs_maps), 1, session_maps},
         {RS_STATS, SESSION_WELCOME | SESSION_RUNNING, sizeof(struct rs_request), 0, session_stats},
 };
 

@@ -7,6 +7,7 @@ Runs as root inside bus-env (tests/lib/bus-env).
 """
 
 import array
+import collections
 import contextlib
 import ctypes
 import glob
@@ -45,6 +46,7 @@ HEAD = struct.Struct("<IIQIi")
 GRANT = struct.Struct("<IIIIQ" + "IIQ" * 8)
 WELCOME_SIZE = 72 + 4 * 32 + 16 * 8
 CPU_CLOCK = 1
+RECORD_MAPPING, MAPPING_DELETED, MAPPINGS_SIZE = 5, 1, 32768  # and common/record.h
 
 
 class Failure(Exception):
@@ -364,6 +366,22 @@ def open_error(connection, opts, **kwargs):
 
 # The socket.
 
+Mapping = collections.namedtuple("Mapping", "flags process_start start end offset inode pid device path")
+
+
+def mappings(data):
+    """struct rs_mapping, one after the other."""
+    at = 0
+    while at < len(data):
+        kind, _, length, _, flags, _, process_start, start, end, offset, inode, pid, major, minor, n = \
+            struct.unpack_from("<BBHHHQQQQQQIIII", data, at)
+        path = data[at + 72:at + 72 + n]
+        check(kind == RECORD_MAPPING and length == (72 + n + 7) & ~7 and path[-1:] in (b"", b"\0") and
+              not data[at + 72 + n:at + length].strip(b"\0"), f"a malformed mapping at {at}")
+        yield Mapping(flags, process_start, start, end, offset, inode, pid, (major, minor), path[:-1].decode())
+        at += length
+
+
 class Session:
     """The client's end of one session."""
 
@@ -394,7 +412,7 @@ class Session:
         """(bytes, fds), or None at the end of the session."""
         check(select.select([self.socket], [], [], timeout)[0], "the session says nothing")
         try:
-            data, got, _, _ = socket.recv_fds(self.socket, 4096, 64)
+            data, got, _, _ = socket.recv_fds(self.socket, 65536, 64)
         except ConnectionResetError:
             return None
         return (data, got) if data else None
@@ -461,6 +479,18 @@ class Session:
 
     def stats(self):
         return self.ask(STATS)
+
+    def maps(self, pid, start=0):
+        """(error, mappings, next); pid may be a descriptor given as [fd]."""
+        fd = pid[0] if isinstance(pid, list) else os.pidfd_open(pid)
+        try:
+            error, data = self.ask(MAPS, struct.pack("<Q", start), [fd])
+        finally:
+            if not isinstance(pid, list):
+                os.close(fd)
+        follow, size = struct.unpack_from("<QI", data, 24)
+        check(len(data) == 40 + MAPPINGS_SIZE and size <= MAPPINGS_SIZE, "MAPPINGS has a wrong size")
+        return error, list(mappings(data[40:40 + size])), follow
 
 
 def grant_bytes(targets=False, kernel=False, hz=99, ring=65536, depth=127, n_events=1, event=CPU_CLOCK):
