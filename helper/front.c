@@ -36,11 +36,8 @@ static int method_list_events(sd_bus_message *m, void *userdata, _unused_ sd_bus
         Front *front = userdata;
         int r;
 
-        r = sd_bus_message_new_method_return(m, &reply);
-        if (r < 0)
-                return r;
-        r = sd_bus_message_open_container(reply, 'a', "(ssssbs)");
-        if (r < 0)
+        if ((r = sd_bus_message_new_method_return(m, &reply)) < 0 ||
+            (r = sd_bus_message_open_container(reply, 'a', "(ssssbs)")) < 0)
                 return r;
         for (size_t i = 0; i < event_type_count(); i++) {
                 const EventType *type = event_type_get(i);
@@ -57,45 +54,29 @@ static int method_list_events(sd_bus_message *m, void *userdata, _unused_ sd_bus
 
 /* ---- the object ---- */
 
-static int method_open_session(sd_bus_message *m, void *userdata, sd_bus_error *error) {
-        return request_start(userdata, m, error);
-}
-
-static int get_version(_unused_ sd_bus *bus, _unused_ const char *path, _unused_ const char *interface,
-                       _unused_ const char *property, sd_bus_message *reply, _unused_ void *userdata,
-                       _unused_ sd_bus_error *error) {
-        return sd_bus_message_append(reply, "s", RINGSIDE_VERSION);
-}
-
-static int get_protocol_version(_unused_ sd_bus *bus, _unused_ const char *path, _unused_ const char *interface,
-                                _unused_ const char *property, sd_bus_message *reply, _unused_ void *userdata,
-                                _unused_ sd_bus_error *error) {
-        return sd_bus_message_append(reply, "u", (uint32_t) RS_PROTOCOL_VERSION);
-}
-
 static int get_limits(_unused_ sd_bus *bus, _unused_ const char *path, _unused_ const char *interface,
                       _unused_ const char *property, sd_bus_message *reply, void *userdata,
                       _unused_ sd_bus_error *error) {
         const Front *front = userdata;
 
-        return sd_bus_message_append(reply, "a{st}", 11, "sessions", (uint64_t) BUDGET_SESSIONS_USER,
+        return sd_bus_message_append(reply, "a{st}", 12, "sessions", (uint64_t) BUDGET_SESSIONS_USER,
                                      "sessions-machine", (uint64_t) BUDGET_SESSIONS_MAX, "rings",
                                      (uint64_t) BUDGET_RINGS_USER, "opens", (uint64_t) BUDGET_OPENS_USER,
                                      "opens-minute", (uint64_t) BUDGET_OPENS_MINUTE, "rate-targets",
                                      (uint64_t) BUDGET_TASK_RATE_USER, "rate-wide", (uint64_t) BUDGET_WIDE_RATE_USER,
-                                     "rate-wide-machine", (uint64_t) BUDGET_WIDE_RATE, "rate-session",
-                                     front->budget.rate_max, "memory", (uint64_t) BUDGET_MEMORY_USER,
+                                     "rate-wide-machine", (uint64_t) BUDGET_WIDE_RATE, "rate-system",
+                                     (uint64_t) BUDGET_SYSTEM_RATE, "rate-session", front->budget.rate_max, "memory", (uint64_t) BUDGET_MEMORY_USER,
                                      "memory-machine", front->budget.memory_max);
 }
 
 static const sd_bus_vtable vtable[] = {
         SD_BUS_VTABLE_START(0),
         SD_BUS_METHOD_WITH_ARGS("OpenSession", SD_BUS_ARGS("a{sv}", options), SD_BUS_RESULT("h", socket),
-                                method_open_session, SD_BUS_VTABLE_UNPRIVILEGED),
+                                request_start, SD_BUS_VTABLE_UNPRIVILEGED),
         SD_BUS_METHOD_WITH_ARGS("ListEvents", SD_BUS_NO_ARGS, SD_BUS_RESULT("a(ssssbs)", events), method_list_events,
                                 SD_BUS_VTABLE_UNPRIVILEGED),
-        SD_BUS_PROPERTY("Version", "s", get_version, 0, SD_BUS_VTABLE_PROPERTY_CONST),
-        SD_BUS_PROPERTY("ProtocolVersion", "u", get_protocol_version, 0, SD_BUS_VTABLE_PROPERTY_CONST),
+        SD_BUS_PROPERTY("Version", "s", NULL, offsetof(Front, version), SD_BUS_VTABLE_PROPERTY_CONST),
+        SD_BUS_PROPERTY("ProtocolVersion", "u", NULL, offsetof(Front, protocol_version), SD_BUS_VTABLE_PROPERTY_CONST),
         SD_BUS_PROPERTY("Limits", "a{st}", get_limits, 0, SD_BUS_VTABLE_PROPERTY_CONST),
         SD_BUS_VTABLE_END,
 };
@@ -252,7 +233,7 @@ static int front_init(Front *front) {
 }
 
 int front_run(int keeper_fd) {
-        Front front = {.keeper_fd = keeper_fd};
+        Front front = {.keeper_fd = keeper_fd, .version = RINGSIDE_VERSION, .protocol_version = RS_PROTOCOL_VERSION};
         int r;
 
         r = privileges_drop();

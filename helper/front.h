@@ -36,6 +36,8 @@
 typedef struct Request Request;
 
 typedef struct Front {
+        const char *version; /* this and the next are properties on the bus */
+        uint32_t protocol_version;
         sd_event *event;
         sd_bus *bus;
         int keeper_fd;
@@ -54,8 +56,8 @@ typedef struct Front {
 /* keeper_fd is owned. Runs until idle, or the bus or the keeper is gone. Returns an exit status. */
 int front_run(int keeper_fd);
 
-/* request.c: OpenSession from the call to the reply. */
-int request_start(Front *front, sd_bus_message *m, sd_bus_error *error);
+/* request.c: OpenSession from the call to the reply. userdata: the front. */
+int request_start(sd_bus_message *m, void *userdata, sd_bus_error *error);
 Request *request_find(Front *front, uint32_t id);
 void request_spawned(Request *request, int error);
 void request_free_all(Front *front);

@@ -287,7 +287,8 @@ static int request_look_up(Request *request) {
                                         on_uid, request, "s", sender);
 }
 
-int request_start(Front *front, sd_bus_message *m, sd_bus_error *error) {
+int request_start(sd_bus_message *m, void *userdata, sd_bus_error *error) {
+        Front *front = userdata;
         Options options;
         Request *request;
         size_t i = 0;

@@ -5,6 +5,7 @@
 #include <bpf/bpf.h>
 #include <bpf/libbpf.h>
 #include <fcntl.h>
+#include <inttypes.h>
 #include <linux/perf_event.h>
 #include <poll.h>
 #include <string.h>
@@ -79,14 +80,10 @@ static int sampler_create_maps(Sampler *sampler, uint32_t id, const struct rs_gr
 }
 
 static struct bpf_program *sampler_program(Sampler *sampler, uint32_t event) {
-        struct bpf_program *const programs[RS_EVENTS_MAX] = {
-                sampler->skeleton->progs.on_sample_0, sampler->skeleton->progs.on_sample_1,
-                sampler->skeleton->progs.on_sample_2, sampler->skeleton->progs.on_sample_3,
-                sampler->skeleton->progs.on_sample_4, sampler->skeleton->progs.on_sample_5,
-                sampler->skeleton->progs.on_sample_6, sampler->skeleton->progs.on_sample_7,
-        };
+        char name[32];
 
-        return programs[event];
+        snprintf(name, sizeof(name), "on_sample_%" PRIu32, event);
+        return bpf_object__find_program_by_name(sampler->skeleton->obj, name);
 }
 
 static int sampler_load(Sampler *sampler, uint32_t id, const struct rs_grant *grant, unsigned n_cpus) {
@@ -107,24 +104,13 @@ static int sampler_load(Sampler *sampler, uint32_t id, const struct rs_grant *gr
         sampler->skeleton->rodata->reads_user_memory = kernel_reads_user_memory_safely(kernel_version_get());
         for (size_t i = 0; i < grant->nr_events; i++)
                 sampler->skeleton->rodata->weighted[i] = event_type_by_id(grant->events[i].id)->weighted;
-        if (!(grant->grants & RS_GRANT_TARGETS)) { /* cgroups */
-                r = bpf_map__set_max_entries(sampler->skeleton->maps.rs_tracked, RS_TARGETS_MAX + 2);
-                if (r < 0)
-                        return r;
-        }
-        r = bpf_program__set_autoload(sampler->skeleton->progs.list_mappings, grant->grants & RS_GRANT_SYSTEM);
-        if (r < 0)
-                return r;
-        for (size_t i = 0; i < RS_EVENTS_MAX; i++) {
-                r = bpf_program__set_autoload(sampler_program(sampler, i), i < grant->nr_events);
-                if (r < 0)
-                        return r;
-        }
-        r = sampler_create_maps(sampler, id, grant, n_cpus);
-        if (r < 0)
-                return r;
-        r = sampler_bpf__load(sampler->skeleton);
-        if (r < 0)
+        for (size_t i = 0; i < RS_EVENTS_MAX; i++)
+                (void) bpf_program__set_autoload(sampler_program(sampler, i), i < grant->nr_events);
+        (void) bpf_program__set_autoload(sampler->skeleton->progs.list_mappings, grant->grants & RS_GRANT_SYSTEM);
+        /* Without targets it holds cgroups. */
+        if ((!(grant->grants & RS_GRANT_TARGETS) &&
+             (r = bpf_map__set_max_entries(sampler->skeleton->maps.rs_tracked, RS_TARGETS_MAX + 2)) < 0) ||
+            (r = sampler_create_maps(sampler, id, grant, n_cpus)) < 0 || (r = sampler_bpf__load(sampler->skeleton)) < 0)
                 return r;
         for (size_t i = 0; i < grant->nr_events; i++) {
                 struct bpf_prog_info info = {};
@@ -328,10 +314,6 @@ int sampler_add_event(Sampler *sampler, int perf_fd, uint32_t event, bool on_exe
                 return -errno;
         sampler->events[sampler->n_events++] = (SamplerEvent){perf_fd, link, event, on_exec};
         return 0;
-}
-
-size_t sampler_get_n_events(Sampler *sampler) {
-        return sampler->n_events;
 }
 
 int sampler_set_kernel(Sampler *sampler, int map_fd) {

@@ -42,7 +42,6 @@ int sampler_list_mappings(Sampler *sampler, int pidfd, uint64_t from, struct rs_
 int sampler_track(Sampler *sampler, const struct rs_tracked_key *key, const struct rs_tracked *tracked);
 /* Runs the sampling program on a perf event, which it owns from here on success only. */
 int sampler_add_event(Sampler *sampler, int perf_fd, uint32_t event, bool on_exec);
-size_t sampler_get_n_events(Sampler *sampler);
 
 /* Where the kernel's text lies, from now on: SESSION_OP_KERNEL's map, borrowed. */
 int sampler_set_kernel(Sampler *sampler, int map_fd);
