@@ -130,7 +130,7 @@ static inline void sampler_freep(Sampler **sampler) {
 
 int sampler_new(Sampler **ret, uint32_t id, const struct rs_grant *grant, unsigned n_cpus, enum rs_error *ret_error) {
         _cleanup_(sampler_freep) Sampler *sampler = calloc(1, sizeof(*sampler));
-        struct rs_task_info *self = NULL;
+        _cleanup_free_ struct rs_task_info *self = NULL;
         _cleanup_close_ int pidfd = -1, null = -1;
         size_t n;
         int r;
@@ -158,17 +158,11 @@ int sampler_new(Sampler **ret, uint32_t id, const struct rs_grant *grant, unsign
                 return r;
         sampler->skeleton->bss->helper_pid_ns = self[0].identity.pid_ns;
         null = open("/dev/null", O_RDONLY | O_CLOEXEC);
-        if (null < 0 || dup3(null, bpf_map__fd(sampler->skeleton->maps.bss), O_CLOEXEC) < 0) {
-                free(self);
+        if (null < 0 || dup3(null, bpf_map__fd(sampler->skeleton->maps.bss), O_CLOEXEC) < 0)
                 return -errno;
-        }
-        r = self[0].ring_safe ? 0 : -EOPNOTSUPP;
-        free(self);
-        if (r < 0) {
-                *ret_error = RS_ERROR_RING_UNSAFE;
-                return r;
-        }
-        *ret_error = RS_OK;
+        *ret_error = self[0].ring_safe ? RS_OK : RS_ERROR_RING_UNSAFE;
+        if (!self[0].ring_safe)
+                return -EOPNOTSUPP;
         *ret = TAKE_PTR(sampler);
         return 0;
 }
@@ -329,32 +323,27 @@ int sampler_start(Sampler *sampler) {
                 sampler->skeleton->progs.on_rename,
                 sampler->skeleton->progs.on_exit,
         };
+        int r;
 
         for (size_t i = 0; i < ELEMENTSOF(programs); i++) {
                 if (!sampler->process_links[i])
                         sampler->process_links[i] = bpf_program__attach(programs[i]);
-                if (!sampler->process_links[i]) {
-                        int r = -errno;
-
-                        sampler_stop(sampler);
-                        return r;
-                }
+                if (!sampler->process_links[i])
+                        goto fail;
         }
         for (size_t i = 0; i < sampler->n_events; i++) {
                 SamplerEvent *e = &sampler->events[i];
 
                 /* The kernel switches those on itself, at the first exec. */
-                if (e->on_exec && !sampler->started_before)
-                        continue;
-                if (ioctl(e->perf_fd, PERF_EVENT_IOC_ENABLE, 0) < 0) {
-                        int r = -errno;
-
-                        sampler_stop(sampler);
-                        return r;
-                }
+                if ((!e->on_exec || sampler->started_before) && ioctl(e->perf_fd, PERF_EVENT_IOC_ENABLE, 0) < 0)
+                        goto fail;
         }
         sampler->started_before = true;
         return 0;
+fail:
+        r = -errno;
+        sampler_stop(sampler);
+        return r;
 }
 
 void sampler_stop(Sampler *sampler) {

@@ -449,10 +449,8 @@ static int session_dispatch(Session *session) {
         r = packet_receive(session->client_fd, &any, sizeof(any), 1, MSG_DONTWAIT, &packet);
         if (r == -EAGAIN)
                 return 0;
-        if (r == 0)
-                return -ECONNRESET;
-        if (r < 0)
-                return -EBADMSG;
+        if (r <= 0)
+                return r == 0 ? -ECONNRESET : -EBADMSG;
         r = -EBADMSG;
         for (size_t i = 0; i < ELEMENTSOF(requests); i++) {
                 if (requests[i].type != any.m.type)
