@@ -29,7 +29,7 @@
  *
  * Every answer has an error: 0, or enum rs_error. After an error the session is in the state it was
  * in before, except that a failed HELLO ends it, and that a TARGET refused half-way (TARGET_LIMIT,
- * EVENTS) may leave some of its threads watched.
+ * EVENTS) may leave some of its threads watched, and with them the number of a target.
  */
 
 #include <linux/types.h>

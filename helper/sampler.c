@@ -34,7 +34,6 @@ struct Sampler {
         int counters_fd;
         struct bpf_link *process_links[4];
         bool started_before;
-        bool follows; /* what targets start, by the first of the links */
         size_t n_events;
         SamplerEvent events[RS_TASK_EVENTS_MAX];
 };
@@ -256,14 +255,6 @@ int sampler_describe(Sampler *sampler, int pidfd, struct rs_task_info **ret_task
         return 0;
 }
 
-/* What a target starts is followed from here on, whether events are running or not. */
-static int sampler_follow(Sampler *sampler) {
-        if (!sampler->process_links[0])
-                sampler->process_links[0] = bpf_program__attach(sampler->skeleton->progs.on_fork);
-        sampler->follows = sampler->process_links[0];
-        return sampler->follows ? 0 : -errno;
-}
-
 int sampler_list_mappings(Sampler *sampler, int pidfd, uint64_t from, struct rs_mappings *ret) {
         _cleanup_close_ int fd = sampler_iterate(sampler->skeleton->progs.list_mappings, pidfd);
         const struct rs_mapping_question question = {.from = from};
@@ -295,7 +286,10 @@ int sampler_list_mappings(Sampler *sampler, int pidfd, uint64_t from, struct rs_
 int sampler_track(Sampler *sampler, const struct rs_tracked_key *key, const struct rs_tracked *tracked) {
         if (bpf_map_update_elem(bpf_map__fd(sampler->skeleton->maps.rs_tracked), key, tracked, BPF_ANY) < 0)
                 return -errno;
-        return tracked->follow ? sampler_follow(sampler) : 0;
+        /* What it starts is followed from here on, whether events are running or not. */
+        if (tracked->follow && !sampler->process_links[0])
+                sampler->process_links[0] = bpf_program__attach(sampler->skeleton->progs.on_fork);
+        return tracked->follow && !sampler->process_links[0] ? -errno : 0;
 }
 
 int sampler_add_event(Sampler *sampler, int perf_fd, uint32_t event, bool on_exec) {
@@ -347,9 +341,12 @@ fail:
 }
 
 void sampler_stop(Sampler *sampler) {
+        /* The first goes on, so that what targets start meanwhile is followed. */
+        size_t first = sampler->skeleton && sampler->skeleton->rodata->targeted;
+
         for (size_t i = 0; i < sampler->n_events; i++)
                 (void) ioctl(sampler->events[i].perf_fd, PERF_EVENT_IOC_DISABLE, 0);
-        for (size_t i = sampler->follows ? 1 : 0; i < ELEMENTSOF(sampler->process_links); i++) {
+        for (size_t i = first; i < ELEMENTSOF(sampler->process_links); i++) {
                 bpf_link__destroy(sampler->process_links[i]);
                 sampler->process_links[i] = NULL;
         }

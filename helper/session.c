@@ -204,18 +204,18 @@ static enum rs_error session_watch(Session *session, int32_t tid, uint32_t flags
 /* Passes over the threads of a target until one finds nothing new: it may be starting threads meanwhile. */
 #define TARGET_PASSES_MAX 16
 
-/* Tells the programs of a thread or a process. *ret: what they know it by. */
-static int session_track(Session *session, const struct rs_target *target, const struct rs_task_info *task,
-                         struct rs_tracked_key *ret) {
-        struct rs_tracked tracked = {
+static int session_track(Session *session, const struct rs_target *target, const struct rs_task_info *task) {
+        const struct rs_tracked_key key = {
+                .number = target->tid != 0 ? task->tid_root : task->tgid_root,
+                .kind = target->tid != 0 ? RS_TRACKED_THREAD : RS_TRACKED_PROCESS,
+        };
+        const struct rs_tracked tracked = {
                 .start = target->tid != 0 ? task->start : task->process_start,
                 .target = session->n_targets + 1,
                 .follow = !(target->flags & RS_TARGET_NO_INHERIT),
         };
 
-        ret->kind = target->tid != 0 ? RS_TRACKED_THREAD : RS_TRACKED_PROCESS;
-        ret->number = target->tid != 0 ? task->tid_root : task->tgid_root;
-        return sampler_track(session->sampler, ret, &tracked);
+        return sampler_track(session->sampler, &key, &tracked);
 }
 
 /*
@@ -223,8 +223,7 @@ static int session_track(Session *session, const struct rs_target *target, const
  * Refuses the target where it is gone or hidden.
  */
 static enum rs_error session_target_pass(Session *session, int pidfd, const struct rs_target *target,
-                                         struct rs_tracked_key *ret_key, uint32_t *ret_watched, uint32_t *ret_opened,
-                                         int *ret_detail) {
+                                         uint32_t *ret_watched, uint32_t *ret_opened, int *ret_detail) {
         _cleanup_free_ struct rs_task_info *tasks = NULL;
         size_t n = 0;
         int r;
@@ -241,7 +240,7 @@ static enum rs_error session_target_pass(Session *session, int pidfd, const stru
                 if (!task->admitted || task->tid == 0 || (target->tid != 0 && task->client_tid != target->tid))
                         continue;
                 if (*ret_watched == 0) {
-                        r = session_track(session, target, task, ret_key);
+                        r = session_track(session, target, task);
                         if (r < 0)
                                 return RS_ERROR_TARGET_LIMIT;
                 }
@@ -256,24 +255,11 @@ static enum rs_error session_target_pass(Session *session, int pidfd, const stru
         return *ret_watched > 0 ? RS_OK : RS_ERROR_TARGET_HIDDEN;
 }
 
-static enum rs_error session_target_tasks(Session *session, int pidfd, const struct rs_target *target,
-                                          uint32_t *ret_threads, int *ret_detail) {
-        struct rs_tracked_key key = {};
-        enum rs_error error = RS_OK;
-        uint32_t opened = 1;
-
-        for (int i = 0; error == RS_OK && opened > 0 && i < TARGET_PASSES_MAX; i++)
-                error = session_target_pass(session, pidfd, target, &key, ret_threads, &opened, ret_detail);
-        /* What events it has got already are nobody's. */
-        if (error != RS_OK && key.kind != 0)
-                (void) sampler_track(session->sampler, &key, &(struct rs_tracked){});
-        return error;
-}
-
 /* Nothing about a cgroup is looked at: a filter only narrows what the client sees anyway. */
 static enum rs_error session_target_cgroup(Session *session, const struct rs_target *target, int *ret_detail) {
         const struct rs_tracked tracked = {.target = session->n_targets + 1};
-        struct rs_tracked_key key = {.kind = (target->flags & RS_TARGET_CGROUP_V1) ? RS_TRACKED_CGROUP_V1 : RS_TRACKED_CGROUP};
+        bool v1 = target->flags & RS_TARGET_CGROUP_V1;
+        struct rs_tracked_key key = {.kind = v1 ? RS_TRACKED_CGROUP_V1 : RS_TRACKED_CGROUP};
 
         *ret_detail = sampler_track(session->sampler, &key, &tracked);
         key.number = target->cgroup;
@@ -286,21 +272,23 @@ static int session_target(Session *session, const union rs_any_message *any, Pac
         const struct rs_target *target = &any->target;
         bool tasks = session->grant.grants & RS_GRANT_TARGETS;
         struct rs_targeted answer = {};
-        enum rs_error error;
+        enum rs_error error = RS_OK;
+        uint32_t opened = tasks;
         int detail = 0;
 
-        if (tasks ? (target->flags & ~(RS_TARGET_ON_EXEC | RS_TARGET_NO_INHERIT)) || target->cgroup != 0
-                  : (target->flags | RS_TARGET_CGROUP_V1) != (RS_TARGET_CGROUP | RS_TARGET_CGROUP_V1) ||
-                            target->tid != 0 || target->cgroup == 0)
-                error = RS_ERROR_STATE;
-        else if (packet->n_fds != tasks)
+        if (packet->n_fds != tasks ||
+            (tasks ? (target->flags & ~(RS_TARGET_ON_EXEC | RS_TARGET_NO_INHERIT)) || target->cgroup != 0
+                   : (target->flags | RS_TARGET_CGROUP_V1) != (RS_TARGET_CGROUP | RS_TARGET_CGROUP_V1) ||
+                             target->tid != 0 || target->cgroup == 0))
                 error = RS_ERROR_STATE;
         else if (session->n_targets >= RS_TARGETS_MAX)
                 error = RS_ERROR_TARGET_LIMIT;
-        else
-                error = tasks ? session_target_tasks(session, packet->fds[0], target, &answer.threads, &detail)
-                              : session_target_cgroup(session, target, &detail);
-        session->n_targets += error == RS_OK;
+        else if (!tasks)
+                error = session_target_cgroup(session, target, &detail);
+        for (int i = 0; error == RS_OK && opened > 0 && i < TARGET_PASSES_MAX; i++)
+                error = session_target_pass(session, packet->fds[0], target, &answer.threads, &opened, &detail);
+        /* What is watched keeps its number, and nothing else gets it. */
+        session->n_targets += error == RS_OK || answer.threads > 0;
         answer_init(&answer.m, &any->m, error, detail);
         return session_send(session, &answer.m, sizeof(answer), NULL, 0);
 }
