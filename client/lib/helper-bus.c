@@ -47,7 +47,7 @@ static const struct {
         {SD_BUS_ERROR_ACCESS_DENIED, RINGSIDE_E_DENIED, "the bus does not let you speak to " NAME,
          "Its policy (dbus-1/system.d/org.ringside.Helper1.conf) is missing or changed."},
         {"System.Error.ENOTCONN", RINGSIDE_E_NO_BUS, "the bus broke off the connection",
-         "Flatpak's filter of the bus does so with every client of sd-bus: --socket=system-bus passes it by."},
+         "Flatpak's filter does not get along with sd-bus; --socket=system-bus avoids it."},
         {SD_BUS_ERROR_NO_REPLY, RINGSIDE_E_NO_HELPER, "the helper went away while it was asked",
          "The journal of ringside-helper.service has more."},
 };

@@ -293,7 +293,7 @@ int ringside_recorder_new(RingsideRecorder **ret, const char *path, RingsideSess
 
         if (proc_file_is_foreign())
                 return error_set(error, -EXDEV, "Mount one that is its own, as unshare --mount-proc does.",
-                                 "/proc is that of another pid namespace: its numbers are other processes' than here");
+                                 "/proc is of another pid namespace, with other processes' numbers");
 
         r = recorder_allocate(&recorder, path, &o);
         if (r < 0)

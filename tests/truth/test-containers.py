@@ -72,11 +72,13 @@ def copy_with_libraries(root, *programs):
 
 def set_up_podman():
     """A root directory without an image; numbers for those who are not root in a container; cgroups as of today."""
-    copy_with_libraries(ROOTFS, "sh", "cp")
+    copy_with_libraries(ROOTFS, "sh", "cp", "ringside")
     if not os.path.exists(ROOTFS + "/bin"):
         os.symlink("usr/bin", ROOTFS + "/bin")
     for name in ("dev", "etc", "proc", "run", "sys", "tmp", "var", PLACE[1:]):
         os.makedirs(os.path.join(ROOTFS, name), exist_ok=True)
+    for name in ("etc", "run"):
+        os.chmod(os.path.join(ROOTFS, name), 0o777)  # for what is mounted there, by whoever is root inside
     subprocess.run(["chown", "-R", USER, ROOTFS], check=True)
     for name in ("/etc/subuid", "/etc/subgid"):
         with open(name, "a", encoding="ascii") as f:
@@ -248,14 +250,21 @@ def test_inside(directory):
     drop = ["setpriv", "--inh-caps=-all", "--bounding-set=-all"]
     check_inside("root without capabilities", record_inside(directory, "root-without", root, *drop))
 
+    # As toolbox starts podman, but for the namespaces of pids and network, where it has the host's.
+    toolbox = [*PODMAN, "run", "--rm", "--cgroups=disabled", "--network=none", "--userns=keep-id",
+               "--tmpfs=/tmp:mode=1777", "--rootfs"]
+    for path in (directory, WORKLOADS, BUS):
+        toolbox.insert(-1, f"--volume={path}:{path}")
+    check_inside("inside podman", record_inside(directory, "inside podman", [*toolbox, ROOTFS]))
+
     # Flatpak's filter of the bus, which --system-talk-name goes through, does not get along with sd-bus.
     flatpak = [*FLATPAK_RUN, "--filesystem=" + directory, f"--filesystem={WORKLOADS}:ro", "--command=env"]
-    text = record_inside(directory, "flatpak without the bus", [*flatpak, "org.ringside.Test"], succeeds=False)
+    text = record_inside(directory, "inside flatpak without the bus", [*flatpak, "org.ringside.Test"], succeeds=False)
     check("bus" in text, f"flatpak without the bus: it says so: {text.strip()}")
     bus = "--socket=system-bus"
-    check_inside("flatpak", record_inside(directory, "flatpak", [*flatpak, bus, "org.ringside.Test"]))
+    check_inside("inside flatpak", record_inside(directory, "inside flatpak", [*flatpak, bus, "org.ringside.Test"]))
     filtered = [*flatpak, "--system-talk-name=org.ringside.Helper1", "org.ringside.Test"]
-    text = record_inside(directory, "flatpak, filtered", filtered, succeeds=False)
+    text = record_inside(directory, "inside flatpak, filtered", filtered, succeeds=False)
     check(bus in text, f"flatpak, filtered: it says what to do: {text.strip()}")
 
     text = record_inside(directory, "outer proc", ["unshare", "-cpf"], succeeds=False)
