@@ -3,7 +3,7 @@
 """
 Kernel frames, as an ordinary user who was granted them sees them: the shares of kernel functions beside perf's,
 stacks that lead from a program's main() into the kernel, and what is said where they were not granted or have no
-names. Run by bus-env.
+names. And with profile-system, the processes of somebody else. Run by bus-env.
 """
 
 import contextlib
@@ -21,14 +21,16 @@ import time
 sys.path.append(os.path.join(os.path.dirname(os.path.realpath(__file__)), "../helper"))
 
 import harness as h  # noqa: E402
-from truth import RATE, USER, Recording, as_user, check, comm_of, exit_status, workload  # noqa: E402
+from truth import OTHER_USER, RATE, USER, Recording, as_user, check, comm_of, exit_status, running, workload  # noqa: E402
 
 SECONDS = 8
 TOP = 20
 # Twenty comparisons, each of which may be off by chance: four standard errors are, once in some hundred runs.
 SIGMA = 4
 KPTR = "/proc/sys/kernel/kptr_restrict"
-RULES = os.path.join(os.path.dirname(os.path.realpath(__file__)), "../lib/profile-kernel.rules")
+LIB = os.path.join(os.path.dirname(os.path.realpath(__file__)), "../lib")
+RULES = os.path.join(LIB, "profile-kernel.rules")
+EVERYTHING = os.path.join(LIB, "profile-system.rules")
 
 
 def rules(path):
@@ -153,6 +155,36 @@ def test_granted(directory):
     check("_[k] " in collapsed, "collapsed stacks mark kernel functions")
 
 
+def check_foreign(title, recording):
+    """What the other user runs has its functions' names, of a file that the recorder could not look up in /proc."""
+    report = recording.report("function")
+    check(report["recording"]["scope"] == "system", f"{title}: the scope is {report['recording']['scope']}")
+    rows = json.loads(as_user("ringside", "report", "--format=json", "--threshold=0", "--process=workload-shares",
+                              recording.path))
+    shares = {row["name"]: 100 * row["total_samples"] / rows["samples"] for row in rows["rows"]}
+    check(rows["samples"] > 100 and abs(shares.get("takes_seventy", 0) - 70) < 15,
+          f"{title}: takes_seventy has {shares.get('takes_seventy', 0):.1f} % of {rows['samples']} samples")
+
+
+def test_all(directory):
+    """With --all, other users' processes: all of them while a command runs, or those named by -p."""
+    with running(OTHER_USER, workload("shares"), "300") as pid:
+        r = Recording(directory, "all", "-a", "--", "sleep", "2", rate=499)
+        check_foreign("all", r)
+        processes = {row["name"] for row in r.report("process")["rows"]}
+        check(len(processes) > 1, f"all: there are samples of {len(processes)} programs")
+        r = Recording(directory, "all-pid", "-a", "-p", str(pid), "-d", "2", rate=499)
+        check_foreign("all, by PID", r)
+        processes = {row["name"] for row in r.report("process")["rows"]}
+        check(processes == {"workload-shares"}, f"all, by PID: there are samples of {', '.join(sorted(processes))}")
+        # Without it, it is somebody else's.
+        rules(RULES)
+        p = subprocess.run(["as-user", USER, "ringside", "record", "--no-ask", "-o", os.path.join(directory, "no.ringside"),
+                            "-p", str(pid)], stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
+                           text=True)
+        check(p.returncode != 0 and "record -a" in p.stderr, f"refused, with what to do: {p.stderr.strip()}")
+
+
 def summary(path, *arguments):
     return subprocess.run(["as-user", USER, "ringside", "record", "--no-ask", "-o", path, *arguments, "--",
                            workload("kernel"), "0.5"], check=True, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
@@ -202,6 +234,8 @@ def main():
         os.chmod(directory, 0o777)
         os.environ["HOME"] = directory
         test_granted(directory)
+        rules(EVERYTHING)
+        test_all(directory)
         check_said(directory, "not-asked", "not asked", "--no-kernel", None, "--no-kernel")
         with kptr_restrict("2"):
             check_said(directory, "no-names", "no names", "kernel.kptr_restrict", "kernel.kptr_restrict=1")
