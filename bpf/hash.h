@@ -2,10 +2,10 @@
 #pragma once
 
 /*
- * SipHash-1-3 (Aumasson and Bernstein, "SipHash: a fast short-input PRF") over 64-bit words, one after the other:
- * what the ids of stacks and processes are made of. Whoever has ids, and may choose what goes into them, learns
- * nothing about the key or about the rest of what went in; so a client can neither try guesses at what it
- * was not told, nor make two stacks of one id.
+ * SipHash-1-3 (Aumasson and Bernstein, "SipHash: a fast short-input PRF") over 64-bit words, one after the
+ * other: what the ids of stacks and processes are made of. Whoever has ids, and may choose what goes into
+ * them, learns nothing about the key or about the rest of what went in; so a client can neither try guesses
+ * at what it was not told, nor make two stacks of one id.
  */
 
 #include "kernel.h"

@@ -2,11 +2,12 @@
 #pragma once
 
 /*
- * The kernel's part of a stack, without its addresses: each becomes a module's number and an offset, or a marker,
- * before it is put where the records are made. The raw ones lie in a map of their own, which nothing is sent
- * from, and each is gone from there once it is rewritten.
+ * The kernel's part of a stack, without its addresses: each becomes a module's number and an offset, or a
+ * marker, before it is put where the records are made. The raw ones lie in a map of their own, which nothing
+ * is sent from, and each is gone from there once it is rewritten.
  *
- * The verifier must not follow every path of the search, so that its state lives in the map, and not in a register.
+ * The verifier must not follow every path of the search, so that its state lives in the map, and not in a
+ * register.
  */
 
 #include "control.h"
@@ -35,7 +36,7 @@ struct {
 } rs_kernel SEC(".maps");
 
 struct kernel_raw {
-        __u64 size; /* bytes of frames */
+        __u64 size;        /* bytes of frames */
         volatile __u64 at; /* of the search: the last range known to begin at or below */
         __u64 frames[RS_KERNEL_FRAMES_MAX];
 };
@@ -136,8 +137,8 @@ static __always_inline void leak_rewritten(__u64 address) {
 }
 
 /*
- * Puts the callers of where the kernel was interrupted into the scratch, before anything of the user's, and what was
- * interrupted itself beside them. The chain begins there: neither the interrupt nor we are in it.
+ * Puts the callers of where the kernel was interrupted into the scratch, before anything of the user's, and
+ * what was interrupted itself beside them. The chain begins there: neither the interrupt nor we are in it.
  */
 static __always_inline void kernel_walk(struct scratch *s, struct sample_context *ctx) {
         struct kernel_raw *raw;
@@ -151,7 +152,7 @@ static __always_inline void kernel_walk(struct scratch *s, struct sample_context
         if (!raw || !kernel_ranges_get())
                 return;
         n = bpf_get_stack(ctx, raw->frames, sizeof(raw->frames), 0);
-        /* No chain, as where the kernel is short of buffers for them: what was interrupted is known at least. */
+        /* No chain, as where the kernel is short of buffers for them: what was interrupted is known. */
         if (n <= 0) {
                 raw->frames[0] = CONTEXT_IP(ctx);
                 n = sizeof(__u64);

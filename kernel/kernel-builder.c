@@ -70,8 +70,10 @@ static int write_table(const KernelTable *table, const KernelGeneration *next) {
         for (size_t left = table->size; left > 0; left -= n, p += n)
                 if ((n = RETRY_ON_EINTR(write(next->names_fd, p, left))) <= 0)
                         return -errno;
-        /* Everybody who has it has the same file: nobody is to change anything about it, not even attributes. */
-        return fchmod(next->names_fd, 0444) < 0 || fcntl(next->names_fd, F_ADD_SEALS, KERNEL_NAMES_SEALS) < 0 ? -errno : 0;
+        /* Everybody who has it has the same file: nobody may change it, not even its attributes. */
+        return fchmod(next->names_fd, 0444) < 0 || fcntl(next->names_fd, F_ADD_SEALS, KERNEL_NAMES_SEALS) < 0
+                       ? -errno
+                       : 0;
 }
 
 int kernel_builder_run(int symbols_fd, const KernelGeneration *last, KernelGeneration *next) {

@@ -2,8 +2,8 @@
 #pragma once
 
 /*
- * All that reads the kernel's symbols: from /proc/kallsyms, open already, to a map and a memfd. It runs in a child
- * of the helper's keeper that has these descriptors and nothing else.
+ * All that reads the kernel's symbols: from /proc/kallsyms, open already, to a map and a memfd. It runs in a
+ * child of the helper's keeper that has these descriptors and nothing else.
  */
 
 #include <fcntl.h>
@@ -29,12 +29,12 @@ int kernel_builder_open(void);
 
 /*
  * Makes `next` from what symbols_fd tells, where the modules of the last generation keep their numbers. Its
- * map_fd and names_fd are the caller's and empty; the rest is set on success. Returns 0, -ENODATA: there are no addresses to
- * be had; or another -errno.
+ * map_fd and names_fd are the caller's and empty; the rest is set on success. Returns 0, -ENODATA: there are
+ * no addresses to be had; or another -errno.
  */
 int kernel_builder_run(int symbols_fd, const KernelGeneration *last, KernelGeneration *next);
 /*
- * Of what /proc/modules says, open already: another one means other modules. Over name, size, state and address of each: not
- * how often it is used, and by whom. Never 0.
+ * Of what /proc/modules says, open already: another one means other modules. Over name, size, state and
+ * address of each: not how often it is used, and by whom. Never 0.
  */
 uint64_t kernel_modules_hash(int fd);

@@ -10,7 +10,10 @@
 
 #define PAGE_SIZE 4096ULL
 #define NO_NUMBER UINT32_MAX
-/* Where the kernel puts code that it makes itself: on x86-64 in the two GiB of core and modules; elsewhere unknown. */
+/*
+ * Where the kernel puts code that it makes itself: on x86-64 in the two GiB of core and modules; elsewhere
+ * unknown.
+ */
 #if defined(__x86_64__)
 #define JIT_END 0xffffffffff000000ULL
 #else
@@ -32,7 +35,10 @@ typedef struct Module {
         uint32_t number;
 } Module;
 
-/* What was read: symbols in the order of the text, and then of modules and addresses. The first module is the core. */
+/*
+ * What was read: symbols in the order of the text, and then of modules and addresses. The first module is the
+ * core.
+ */
 typedef struct Reader {
         Symbol *symbols;
         size_t n_symbols;
@@ -71,7 +77,10 @@ static int reader_add_module(Reader *r, const char *name, size_t len) {
         return 0;
 }
 
-/* Makes the module of this name the last one seen. Its symbols stand together, so that this seldom has to search. */
+/*
+ * Makes the module of this name the last one seen. Its symbols stand together, so that this seldom has to
+ * search.
+ */
 static int reader_find_module(Reader *r, const char *name, size_t len) {
         if (len == 0) {
                 r->module = 0;
@@ -115,7 +124,10 @@ static uint64_t take_hex(const char **p, const char *end) {
         return value;
 }
 
-/* "ADDRESS TYPE NAME", and a tab and "[MODULE]" but for the core's. What is not like that, or not code, is passed over. */
+/*
+ * "ADDRESS TYPE NAME", and a tab and "[MODULE]" but for the core's. What is not like that, or not code, is
+ * passed over.
+ */
 static int reader_take_line(Reader *r, const char *p, const char *end) {
         const char *name, *module = "", *tab;
         uint64_t address = take_hex(&p, end);
@@ -135,7 +147,8 @@ static int reader_take_line(Reader *r, const char *p, const char *end) {
                         return 0;
                 module_len = end - 1 - module;
         }
-        if (name_is_noise(name, len) || memchr(p, 0, end - p) || module_is_made_at_run_time(module, module_len))
+        if (name_is_noise(name, len) || memchr(p, 0, end - p) ||
+            module_is_made_at_run_time(module, module_len))
                 return 0;
         error = reader_find_module(r, module, module_len);
         if (error < 0)
@@ -234,7 +247,8 @@ static void reader_lay_out(Reader *r) {
 /* The same code at the same place under the same name. */
 static bool module_is(const Reader *r, const Module *m, const struct rs_kernel_names *names,
                       const struct rs_kernel_module *old) {
-        const struct rs_kernel_symbol *symbols = (const void *) ((const struct rs_kernel_module *) (names + 1) + names->nr_modules);
+        const struct rs_kernel_symbol *symbols =
+                (const void *) ((const struct rs_kernel_module *) (names + 1) + names->nr_modules);
         const char *strings = (const char *) (symbols + names->nr_symbols);
 
         if (old->nr_symbols != m->n || !is(m->name, m->name_len, strings + old->name))
@@ -256,7 +270,8 @@ static uint32_t module_old_number(const Reader *r, const Module *m, const Kernel
                 if (old->ranges.ranges[i].start != m->start)
                         continue;
                 for (size_t j = 0; j < old->names->nr_modules; j++)
-                        if (modules[j].number == old->ranges.ranges[i].module && module_is(r, m, old->names, &modules[j]))
+                        if (modules[j].number == old->ranges.ranges[i].module &&
+                            module_is(r, m, old->names, &modules[j]))
                                 return modules[j].number;
         }
         return NO_NUMBER;
@@ -315,8 +330,8 @@ static int reader_write(Reader *r, KernelTable *table) {
                 for (size_t j = 0; j < m->n; j++)
                         header.strings_size += r->symbols[m->first + j].name_len + 1;
         }
-        table->size = sizeof(header) + header.nr_modules * sizeof(*modules) + header.nr_symbols * sizeof(*symbols) +
-                      header.strings_size;
+        table->size = sizeof(header) + header.nr_modules * sizeof(*modules) +
+                      header.nr_symbols * sizeof(*symbols) + header.strings_size;
         if (table->size > RS_KERNEL_NAMES_SIZE_MAX)
                 return -E2BIG;
         table->names = malloc(table->size);
@@ -330,8 +345,8 @@ static int reader_write(Reader *r, KernelTable *table) {
         for (size_t i = 0; i < header.nr_modules; i++) {
                 const Module *m = &r->modules[i];
 
-                modules[i] = (struct rs_kernel_module){m->number, put_string(strings, &at, m->name, m->name_len),
-                                                       header.nr_symbols, m->n};
+                modules[i] = (struct rs_kernel_module){
+                        m->number, put_string(strings, &at, m->name, m->name_len), header.nr_symbols, m->n};
                 for (size_t j = 0; j < m->n; j++) {
                         const Symbol *s = &r->symbols[m->first + j];
 
@@ -342,7 +357,8 @@ static int reader_write(Reader *r, KernelTable *table) {
         return 0;
 }
 
-int kernel_table_build(const KernelTable *old, uint64_t generation, const char *text, size_t size, KernelTable *ret) {
+int kernel_table_build(const KernelTable *old, uint64_t generation, const char *text, size_t size,
+                       KernelTable *ret) {
         KernelTable table = {.ranges.generation = generation};
         Reader reader = {};
         int r;

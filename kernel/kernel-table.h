@@ -2,12 +2,12 @@
 #pragma once
 
 /*
- * From the text of /proc/kallsyms to where the kernel's code lies, and to its names without that (kernel-names.h).
- * Text in, tables out: what asks the kernel and who may have the tables is elsewhere.
+ * From the text of /proc/kallsyms to where the kernel's code lies, and to its names without that
+ * (kernel-names.h). Text in, tables out: what asks the kernel and who may have the tables is elsewhere.
  *
- * Only code counts: in the core what lies from _stext to _etext, in a module from its first to its last symbol, that
- * one to the end of its page. Of several names for one place one is kept, a global one where there is one. BPF
- * programs and trampolines have no names, for their names are other people's.
+ * Only code counts: in the core what lies from _stext to _etext, in a module from its first to its last
+ * symbol, that one to the end of its page. Of several names for one place one is kept, a global one where
+ * there is one. BPF programs and trampolines have no names, for their names are other people's.
  */
 
 #include <stddef.h>
@@ -24,10 +24,11 @@ typedef struct KernelTable {
 } KernelTable;
 
 /*
- * Another generation than `old` (NULL: there is none). A module that is in that by the same name, at the same address and with the same symbols
- * keeps its number; any other gets a new one, and none once they are used up. *ret is set on success only,
- * and owns its names. Returns 0, -ENODATA: the text has no addresses, as kernel.kptr_restrict demands, or is not what it
- * should be; -E2BIG: more than any kernel has; or -ENOMEM.
+ * Another generation than `old` (NULL: there is none). A module that is in that by the same name, at the same
+ * address and with the same symbols keeps its number; any other gets a new one, and none once they are used
+ * up. *ret is set on success only, and owns its names. Returns 0, -ENODATA: the text has no addresses, as
+ * kernel.kptr_restrict demands, or is not what it should be; -E2BIG: more than any kernel has; or -ENOMEM.
  */
-int kernel_table_build(const KernelTable *old, uint64_t generation, const char *text, size_t size, KernelTable *ret);
+int kernel_table_build(const KernelTable *old, uint64_t generation, const char *text, size_t size,
+                       KernelTable *ret);
 void kernel_table_done(KernelTable *table);

@@ -15,11 +15,13 @@ build=${FUZZ_BUILD:-$top/build-fuzz}
 [ -f "$here/fuzz-$name.c" ] || { echo "fuzz.sh: no target $name" >&2; exit 2; }
 [ -d "$build" ] || CC=clang meson setup "$build" "$top" -Db_sanitize=address,undefined -Db_lundef=false \
         -Dc_args=-fsanitize=fuzzer-no-link
-ninja -C "$build" -j2 "client/lib/libringside-internal.a" "common/libringside-common.a"
+ninja -C "$build" -j2 "client/lib/libringside-internal.a" "common/libringside-common.a" \
+        "kernel/libringside-kernel-table.a"
 mkdir -p "$build/corpus-$name"
 clang -std=gnu17 -D_GNU_SOURCE -g -O1 -fsanitize=fuzzer,address,undefined -fno-sanitize-recover=undefined \
-        -I"$build" -I"$top/common" -I"$top/client/lib" -I"$here" -o "$build/fuzz-$name" "$here/fuzz-$name.c" \
+        -I"$build" -I"$top/common" -I"$top/bpf" -I"$top/kernel" -I"$top/client/lib" -I"$here" -o "$build/fuzz-$name" "$here/fuzz-$name.c" \
         "$build/client/lib/libringside-internal.a" "$build/common/libringside-common.a" \
+        "$build/kernel/libringside-kernel-table.a" \
         -liberty -lz -lelf -ldw -lsqlite3 -lsystemd -ljson-c -lprotobuf-c -lpthread
 exec "$build/fuzz-$name" -max_total_time="$seconds" -max_len=65536 -timeout=10 -rss_limit_mb=2048 \
         -artifact_prefix="$build/" "$build/corpus-$name" "$here/corpus/$name"

@@ -1,0 +1,337 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+
+/* From texts as /proc/kallsyms has them, and as it should never have them, to ranges and names. */
+
+#include "kernel-table.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdbool.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "record.h"
+#include "util.h"
+
+#define CORE "ffffffff81000000 T _stext\nffffffff81002000 T _etext\n"
+#define CORE_START 0xffffffff81000000ULL
+
+static const struct rs_kernel_module *modules_of(const KernelTable *t) {
+        return (const void *) (t->names + 1);
+}
+
+static const struct rs_kernel_symbol *symbols_of(const KernelTable *t) {
+        return (const void *) (modules_of(t) + t->names->nr_modules);
+}
+
+static const char *string_of(const KernelTable *t, uint32_t at) {
+        return (const char *) (symbols_of(t) + t->names->nr_symbols) + at;
+}
+
+/* All that a reader relies on, whatever the text was. */
+static void check_table(const KernelTable *t) {
+        const struct rs_kernel_module *modules = modules_of(t);
+        const struct rs_kernel_symbol *symbols = symbols_of(t);
+        uint32_t next = 0;
+
+        assert_int_equal(t->names->magic, RS_KERNEL_NAMES_MAGIC);
+        assert_int_equal(t->names->version, RS_KERNEL_NAMES_VERSION);
+        assert_int_equal(t->names->generation, t->ranges.generation);
+        assert_int_equal(t->names->nr_modules, t->ranges.nr + 1);
+        assert_int_equal(t->size, sizeof(*t->names) + t->names->nr_modules * sizeof(*modules) +
+                                          t->names->nr_symbols * sizeof(*symbols) + t->names->strings_size);
+        assert_string_equal(string_of(t, modules[0].name), "kernel");
+        for (size_t i = 0; i < t->names->nr_modules; i++) {
+                assert_true(modules[i].number <= RS_MODULE_MAX);
+                assert_true(i == 0 ? modules[i].number == RS_MODULE_CORE
+                                   : modules[i].number > modules[i - 1].number);
+                assert_int_equal(modules[i].first_symbol, next);
+                for (uint32_t j = 0; j < modules[i].nr_symbols; j++) {
+                        assert_true(j == 0 || symbols[next + j].offset > symbols[next + j - 1].offset);
+                        assert_true(symbols[next + j].name < t->names->strings_size);
+                }
+                next += modules[i].nr_symbols;
+        }
+        assert_int_equal(next, t->names->nr_symbols);
+        assert_int_equal(string_of(t, t->names->strings_size - 1)[0], 0);
+        for (size_t i = 0; i < t->ranges.nr; i++) {
+                const struct rs_kernel_range *r = &t->ranges.ranges[i];
+
+                assert_true(r->start < r->end);
+                assert_true(i + 1 == t->ranges.nr || r->end <= r[1].start);
+                assert_true(r->module > 0 && r->module < t->next_module);
+        }
+}
+
+static KernelTable *build(const KernelTable *old, const char *text) {
+        KernelTable *t = malloc(sizeof(*t));
+
+        assert_non_null(t);
+        assert_int_equal(kernel_table_build(old, old ? old->ranges.generation + 1 : 1, text, strlen(text), t),
+                         0);
+        check_table(t);
+        return t;
+}
+
+static void done(KernelTable *t) {
+        kernel_table_done(t);
+        free(t);
+}
+
+/* The number of a module by its name, -1: it has none. */
+static int number_of(const KernelTable *t, const char *name) {
+        for (size_t i = 1; i < t->names->nr_modules; i++)
+                if (strcmp(string_of(t, modules_of(t)[i].name), name) == 0)
+                        return modules_of(t)[i].number;
+        return -1;
+}
+
+static const struct rs_kernel_range *range_of(const KernelTable *t, int number) {
+        for (size_t i = 0; i < t->ranges.nr; i++)
+                if (t->ranges.ranges[i].module == (uint64_t) number)
+                        return &t->ranges.ranges[i];
+        return NULL;
+}
+
+/* "OFFSET NAME" of each symbol of a module, one after the other. */
+static void assert_symbols(const KernelTable *t, int number, const char *expected) {
+        char text[1024] = "";
+
+        for (size_t i = 0; i < t->names->nr_modules; i++) {
+                const struct rs_kernel_module *m = &modules_of(t)[i];
+
+                for (uint32_t j = 0; m->number == (uint32_t) number && j < m->nr_symbols; j++) {
+                        const struct rs_kernel_symbol *s = &symbols_of(t)[m->first_symbol + j];
+
+                        snprintf(text + strlen(text), sizeof(text) - strlen(text), "%s%x %s", j ? ", " : "",
+                                 s->offset, string_of(t, s->name));
+                }
+        }
+        assert_string_equal(text, expected);
+}
+
+static void test_core(_unused_ void **state) {
+        /*
+         * Not sorted; data, absolute and undefined symbols; before, at and after the ends; labels and
+         * padding.
+         */
+        KernelTable *t = build(NULL, "ffffffff81001000 t later\n"
+                                     "ffffffff80ffffff T before\n"
+                                     "0000000000000000 A fixed_percpu_data\n"
+                                     "ffffffff81000100 T first\n"
+                                     "ffffffff81000200 D data\n"
+                                     "ffffffff81000300 W weak\n"
+                                     "ffffffff81000400 w weak_local\n"
+                                     "ffffffff81001ff0 t __pfx_last\n"
+                                     "ffffffff81001ff8 t .Llabel\n"
+                                     "ffffffff81001ff8 t $x\n"
+                                     "ffffffff81001ff9 t __cfi_last\n"
+                                     "ffffffff81002000 T at_the_end\n" CORE);
+
+        assert_symbols(t, 0, "0 _stext, 100 first, 300 weak, 400 weak_local, 1000 later");
+        assert_true(t->ranges.core_start == CORE_START && t->ranges.core_end == CORE_START + 0x2000);
+#if defined(__x86_64__)
+        assert_true(t->ranges.jit_start == t->ranges.core_end && t->ranges.jit_end == 0xffffffffff000000ULL);
+#endif
+        assert_int_equal(t->ranges.nr, 0);
+        done(t);
+}
+
+static void test_aliases(_unused_ void **state) {
+        KernelTable *t = build(NULL, CORE "ffffffff81000100 t local\n"
+                                          "ffffffff81000100 T global\n"
+                                          "ffffffff81000100 T another\n"
+                                          "ffffffff81000200 t one\n"
+                                          "ffffffff81000200 t two\n"
+                                          "ffffffff81000300 t __pfx_three\n"
+                                          "ffffffff81000300 t three\n");
+
+        assert_symbols(t, 0, "0 _stext, 100 global, 200 one, 300 three");
+        done(t);
+}
+
+static void test_modules(_unused_ void **state) {
+        KernelTable *t = build(NULL, CORE "ffffffffc0005010 t b_last\t[b]\n"
+                                          "ffffffffc0001010 t a_second\t[a]\n"
+                                          "ffffffffc0001000 T a_first\t[a]\n"
+                                          "ffffffffc0001800 d a_data\t[a]\n"
+                                          "ffffffffc0004ff0 t b_first\t[b]\n"
+                                          "ffffffffc0009000 t bpf_prog_0123456789abcdef_secret\t[bpf]\n"
+                                          "ffffffffc000a000 t bpf_trampoline_6442\t[__builtin__ftrace]\n"
+                                          "ffffffffc0005100 t c_first\t[c]\n");
+
+        assert_int_equal(t->ranges.nr, 3);
+        assert_int_equal(number_of(t, "bpf"), -1);
+        assert_int_equal(number_of(t, "__builtin__ftrace"), -1);
+        assert_symbols(t, number_of(t, "a"), "0 a_first, 10 a_second");
+        assert_true(range_of(t, number_of(t, "a"))->start == 0xffffffffc0001000ULL);
+        assert_true(range_of(t, number_of(t, "a"))->end == 0xffffffffc0002000ULL);
+        /* To the end of its page, but not into the next. */
+        assert_true(range_of(t, number_of(t, "b"))->end == 0xffffffffc0005100ULL);
+        assert_int_equal(t->next_module, 4);
+        done(t);
+}
+
+#define MODULE_A "ffffffffc0001000 t a_first\t[a]\nffffffffc0001010 t a_second\t[a]\n"
+#define MODULE_B "ffffffffc0005000 t b_first\t[b]\n"
+
+static void test_generations(_unused_ void **state) {
+        KernelTable *first = build(NULL, CORE MODULE_A MODULE_B), *t;
+        int a = number_of(first, "a"), b = number_of(first, "b");
+
+        /* The same, in another order. */
+        t = build(first, CORE MODULE_B MODULE_A);
+        assert_int_equal(number_of(t, "a"), a);
+        assert_int_equal(number_of(t, "b"), b);
+        assert_int_equal(t->names->generation, 2);
+        done(t);
+        /* Elsewhere, with other code, and under another name. */
+        t = build(first, CORE "ffffffffc0002000 t a_first\t[a]\nffffffffc0002010 t a_second\t[a]\n" MODULE_B);
+        assert_int_equal(number_of(t, "a"), 3);
+        assert_int_equal(number_of(t, "b"), b);
+        done(t);
+        t = build(first, CORE "ffffffffc0001000 t a_first\t[a]\nffffffffc0001020 t a_second\t[a]\n" MODULE_B);
+        assert_int_equal(number_of(t, "a"), 3);
+        done(t);
+        t = build(first, CORE "ffffffffc0001000 t a_first\t[a]\nffffffffc0001010 t a_third\t[a]\n" MODULE_B);
+        assert_int_equal(number_of(t, "a"), 3);
+        done(t);
+        t = build(first, CORE "ffffffffc0001000 t a_first\t[a]\n" MODULE_B);
+        assert_int_equal(number_of(t, "a"), 3);
+        done(t);
+        t = build(first, CORE "ffffffffc0001000 t a_first\t[d]\nffffffffc0001010 t a_second\t[d]\n" MODULE_B);
+        assert_int_equal(number_of(t, "d"), 3);
+        assert_int_equal(number_of(t, "a"), -1);
+        done(t);
+        done(first);
+}
+
+static void test_removed(_unused_ void **state) {
+        KernelTable *first = build(NULL, CORE MODULE_A MODULE_B), *second = build(first, CORE MODULE_B),
+                    *third;
+
+        assert_int_equal(number_of(second, "a"), -1);
+        assert_int_equal(second->ranges.nr, 1);
+        /* It comes back as it was; but nobody remembers, and its number is another one. */
+        third = build(second, CORE MODULE_A MODULE_B);
+        assert_int_equal(number_of(third, "a"), 3);
+        assert_int_equal(number_of(third, "b"), number_of(first, "b"));
+        done(first);
+        done(second);
+        done(third);
+}
+
+static void test_numbers_run_out(_unused_ void **state) {
+        KernelTable *old = build(NULL, CORE MODULE_B), *t;
+
+        old->next_module = RS_MODULE_MAX;
+        t = build(old, CORE MODULE_A MODULE_B "ffffffffc0009000 t c_first\t[c]\n");
+        assert_int_equal(number_of(t, "a"), RS_MODULE_MAX);
+        assert_int_equal(number_of(t, "b"), 1);
+        assert_int_equal(number_of(t, "c"), -1);
+        assert_int_equal(t->next_module, RS_MODULE_MAX + 1);
+        done(old);
+        old = t;
+        t = build(old, CORE MODULE_A "ffffffffc0009000 t c_first\t[c]\n");
+        assert_int_equal(number_of(t, "a"), RS_MODULE_MAX);
+        assert_int_equal(t->ranges.nr, 1);
+        done(old);
+        done(t);
+}
+
+static void test_many_modules(_unused_ void **state) {
+        size_t size = 0;
+        char *text = NULL;
+        FILE *f = open_memstream(&text, &size);
+        KernelTable *t;
+
+        fputs(CORE, f);
+        for (unsigned i = 0; i < 3 * RS_KERNEL_RANGES_MAX; i++)
+                fprintf(f, "%llx t f\t[m%u]\n", 0xffffffffc0000000ULL + i * 4096ULL, i);
+        fclose(f);
+        t = build(NULL, text);
+        assert_int_equal(t->ranges.nr, RS_KERNEL_RANGES_MAX);
+        done(t);
+        free(text);
+}
+
+static void test_no_addresses(_unused_ void **state) {
+        static const char *const texts[] = {
+                "",
+                "\n",
+                "0000000000000000 T _stext\n0000000000000000 T _etext\n0000000000000000 t f\t[m]\n",
+                "ffffffff81000000 T _stext\n",
+                "ffffffff81000000 T _etext\n",
+                "ffffffff81000000 T _etext\nffffffff81002000 T _stext\n",
+                "ffffffff81000000 T _stext\t[m]\nffffffff81002000 T _etext\t[m]\n",
+                "1 T _stext\nffffffff81000000 T _etext\n",
+                "Permission denied",
+        };
+
+        for (size_t i = 0; i < ELEMENTSOF(texts); i++) {
+                KernelTable t;
+
+                assert_int_equal(kernel_table_build(NULL, 1, texts[i], strlen(texts[i]), &t), -ENODATA);
+        }
+}
+
+static void test_garbage(_unused_ void **state) {
+        static const char text[] =
+                "ffffffff81000100\nffffffff81000100 \nffffffff81000100 t\nffffffff81000100 t \n"
+                "ffffffff81000100t x\nffffffff81000100 tt x\n t x\nxyz t x\n"
+                "ffffffff81000100 t x\t\nffffffff81000100 t x\t[\nffffffff81000100 t x\t[]\n"
+                "ffffffff81000100 t x\tm]\nffffffff81000100 t \t[m]\nffffffffffffffff t x\t[m]\n"
+                "ffffffff81000100 t x\0y\n1 t low\t[n]\nffffffffc0000000 t far\t[n]\n" CORE
+                "ffffffff81000400 t last";
+        KernelTable t;
+
+        assert_int_equal(kernel_table_build(NULL, 1, text, sizeof(text) - 1, &t), 0);
+        check_table(&t);
+        assert_symbols(&t, 0, "0 _stext, 400 last");
+        /* Whose symbols are further apart than an offset tells, has those near the first. */
+        assert_int_equal(t.ranges.nr, 1);
+        assert_symbols(&t, number_of(&t, "n"), "0 low");
+        kernel_table_done(&t);
+        /* Cut anywhere. */
+        for (size_t n = 0; n < sizeof(text) - 1; n++)
+                if (kernel_table_build(NULL, 1, text, n, &t) == 0) {
+                        check_table(&t);
+                        kernel_table_done(&t);
+                }
+}
+
+/* As many symbols as a distribution's kernel has. */
+static void test_large(_unused_ void **state) {
+        size_t size = 0;
+        char *text = NULL;
+        FILE *f = open_memstream(&text, &size);
+        KernelTable *t;
+
+        fputs("ffffffff81000000 T _stext\nffffffff82000000 T _etext\n", f);
+        for (unsigned i = 0; i < 120000; i++)
+                fprintf(f, "%llx %c function_%u\n", CORE_START + 64 + i * 128ULL, i % 2 ? 't' : 'T', i);
+        for (unsigned i = 0; i < 30000; i++)
+                fprintf(f, "%llx t function_%u\t[module_%u]\n",
+                        0xffffffffc0000000ULL + (i / 100) * 16384ULL + (99 - i % 100) * 16, i, i / 100);
+        fclose(f);
+        t = build(NULL, text);
+        assert_int_equal(t->names->nr_symbols, 150001);
+        assert_int_equal(t->ranges.nr, 300);
+        assert_int_equal(symbols_of(t)[120000].offset, 64 + 119999 * 128);
+        assert_string_equal(string_of(t, symbols_of(t)[120000].name), "function_119999");
+        done(t);
+        free(text);
+}
+
+int main(void) {
+        const struct CMUnitTest tests[] = {
+                cmocka_unit_test(test_core),         cmocka_unit_test(test_aliases),
+                cmocka_unit_test(test_modules),      cmocka_unit_test(test_generations),
+                cmocka_unit_test(test_removed),      cmocka_unit_test(test_numbers_run_out),
+                cmocka_unit_test(test_many_modules), cmocka_unit_test(test_no_addresses),
+                cmocka_unit_test(test_garbage),      cmocka_unit_test(test_large),
+        };
+
+        return cmocka_run_group_tests(tests, NULL, NULL);
+}
