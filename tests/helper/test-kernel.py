@@ -282,4 +282,80 @@ def test_restricted():
                 check_without(w, s, h.E_NO_KERNEL_NAMES)
 
 
-h.main(test_names, test_frames, test_without, test_restricted)
+def hide_proc():
+    """
+    In a mount namespace of one's own: a /proc whose files can be written, and all others are the kernel's. Not by a mount
+    on each, for a kernel without modules has no /proc/modules.
+    """
+    h.check(h.libc.unshare(0x20000) == 0, "no mount namespace")
+    for command in (["mount", "--make-rprivate", "/"], ["mkdir", "-p", "/run/real-proc"],
+                    ["mount", "--bind", "/proc", "/run/real-proc"]):
+        subprocess.run(command, check=True)
+    names = os.listdir("/proc")
+    subprocess.run(["mount", "-t", "tmpfs", "tmpfs", "/proc"], check=True)
+    for name in names:
+        if name not in ("kallsyms", "modules"):
+            os.symlink("/run/real-proc/" + name, "/proc/" + name)
+
+
+def module(name, address, *symbols):
+    """Its lines in /proc/kallsyms, and its line in /proc/modules."""
+    return ("".join(f"{address + offset:016x} t {symbol}\t[{name}]\n" for offset, symbol in symbols),
+            f"{name} 16384 %d - Live {address:#018x}\n")
+
+
+def test_modules():
+    """
+    A kernel with modules, as this one may not be: they are loaded, used, unloaded, and loaded elsewhere. BPF programs
+    come and go. Each change is seen by a session that asks, and only such changes.
+    """
+    core = "".join(line + "\n" for line in h.read("/proc/kallsyms").splitlines() if "[" not in line)
+    at = 0xffffffffc0100000
+    a, b = module("fake_a", at, (0, "a_first"), (0x10, "a_second")), module("fake_b", at + 0x8000, (0, "b_first"))
+    a_elsewhere = module("fake_a", at + 0x20000, (0, "a_first"), (0x10, "a_second"))
+    bpf = f"{at + 0x30000:016x} t bpf_prog_0123456789abcdef_secret\t[bpf]\n"
+
+    def loaded(*modules, used=0, more=""):
+        for name, text in (("kallsyms", core + "".join(m[0] for m in modules) + more),
+                           ("modules", "".join(m[1] % used for m in modules))):
+            with open("/proc/" + name, "w") as f:
+                f.write(text)
+
+    def asked(session, generation):
+        def look():
+            error, names, fd = symbols(session)
+            h.check(error == h.OK, f"SYMBOLS: error {error}")
+            session.fds.remove(fd)
+            os.close(fd)
+            return names if names.generation == generation else None
+        return h.until(f"generation {generation}", look)
+
+    def unchanged(session, generation):
+        # A look at the modules at least, for there is one each second.
+        end = time.monotonic() + 2.2
+        while time.monotonic() < end:
+            asked(session, generation)
+            time.sleep(0.3)
+
+    def session():
+        hide_proc()
+        loaded(a, b)
+        with ready(h.Way("direct", A)) as s:
+            names = asked(s, 1)
+            numbers = {name: names.numbers[name] for name in ("fake_a", "fake_b")}
+            h.check(names.modules[numbers["fake_a"]] == [(0, "a_first"), (0x10, "a_second")], "fake_a's symbols")
+            loaded(a, b, used=3, more=bpf)
+            unchanged(s, 1)
+            loaded(b)
+            names = asked(s, 2)
+            h.check("fake_a" not in names.numbers and names.numbers["fake_b"] == numbers["fake_b"], "fake_a is gone")
+            loaded(a_elsewhere, b, more=bpf)
+            names = asked(s, 3)
+            h.check(names.numbers["fake_b"] == numbers["fake_b"], "fake_b has another number")
+            h.check(names.numbers["fake_a"] not in numbers.values(), "a number was used again")
+            h.check("bpf" not in names.numbers, "names of BPF programs")
+
+    h.fork(session)
+
+
+h.main(test_names, test_frames, test_without, test_restricted, test_modules)
