@@ -7,7 +7,7 @@
  *
  * Only code counts: in the core what lies from _stext to _etext, in a module from its first to its last
  * symbol, that one to the end of its page. Of several names for one place one is kept, a global one where
- * there is one. BPF programs and trampolines have no names, for their names are other people's.
+ * there is one, and else the last. BPF programs and trampolines have no names: theirs are other people's.
  */
 
 #include <stddef.h>

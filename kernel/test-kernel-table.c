@@ -147,7 +147,7 @@ static void test_aliases(_unused_ void **state) {
                                           "ffffffff81000300 t __pfx_three\n"
                                           "ffffffff81000300 t three\n");
 
-        assert_symbols(t, 0, "0 _stext, 100 global, 200 one, 300 three");
+        assert_symbols(t, 0, "0 _stext, 100 another, 200 two, 300 three");
         done(t);
 }
 
