@@ -251,10 +251,13 @@ static int process_discover(Processes *processes, uint32_t pid, uint64_t start, 
         Process *process;
         int r;
 
-        /* comm is the sampled thread's; the process is called by its leader's. */
+        /*
+         * comm is the sampled thread's; the process is called by its leader's. A kernel thread is its only one, and
+         * /proc adds to its name what it is working on.
+         */
         if (pid == 0)
                 comm = IDLE_COMM;
-        else if (proc_file_read_comm(pid, 0, leader, sizeof(leader)) >= 0)
+        else if (!(comm && proc_file_is_kernel_thread(pid)) && proc_file_read_comm(pid, 0, leader, sizeof(leader)) >= 0)
                 comm = leader;
         if (start == 0 && pid != 0)
                 start = proc_file_read_start(pid);
@@ -437,7 +440,7 @@ int processes_get_thread(Processes *processes, uint32_t pid, uint32_t tid, Threa
                 }
                 if (pid == 0)
                         (void) snprintf(comm, sizeof(comm), "swapper");
-                else if (proc_file_read_comm(pid, tid, comm, sizeof(comm)) < 0)
+                else if (process->kernel || proc_file_read_comm(pid, tid, comm, sizeof(comm)) < 0)
                         (void) snprintf(comm, sizeof(comm), "%s", process->comm);
                 r = thread_new(processes, process, tid, comm, &thread);
                 if (r < 0)
