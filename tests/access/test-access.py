@@ -108,9 +108,11 @@ def compare(place, answers, dump, targets, late=(), least=1, moving=()):
 def check_dump(dump, place):
     """What holds whoever is seen: the ring's memory has what the library read, and the counters agree."""
     kinds = {"sample": (1, 2), "stack": (STACK,), "mapping": (MAPPING,)}
-    check(len(dump.records) == len(raw := list(dump.raw_records())) and all(
-        kind in kinds.get(r.kind, (4,)) and (pid, tid) == (r.pid, r.tid)
-        for (kind, pid, tid), r in zip(raw, dump.records)), f"{place.name}: the library and the ring differ")
+    raw = list(dump.raw_records())
+    different = [(of_ring, r) for of_ring, r in zip(raw, dump.records)
+                 if of_ring[0] not in kinds.get(r.kind, (4,)) or of_ring[1:] != (r.pid, r.tid)]
+    check(len(dump.records) == len(raw) and not different,
+          f"{place.name}: {len(raw)} records in the ring, {len(dump.records)} of the library, {different[:1]}")
     samples = sum(r.kind == "sample" for r in dump.records)
     processes = sum(r.kind not in kinds for r in dump.records)
     s = dump.statistics
