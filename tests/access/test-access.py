@@ -14,6 +14,7 @@ caught.
 
 import contextlib
 import re
+import struct
 import subprocess
 import sys
 import time
@@ -54,6 +55,16 @@ class Answers:
 
 # The comparison.
 
+def code_starts(pid):
+    """Where a process has files mapped as code: other numbers in each, but in a child that was only forked."""
+    try:
+        with open(f"/proc/{pid}/maps", encoding="utf-8", errors="replace") as f:
+            fields = [line.split() for line in f]
+    except OSError:
+        return set()
+    return {int(f[0].split("-")[0], 16) for f in fields if "x" in f[1] and len(f) > 5 and f[5].startswith("/")}
+
+
 def compare(place, answers, dump, targets, late=(), least=1, moving=()):
     """
     All disagreements, as {name: text}; "" holds what belongs to no target. late: pids that came into view
@@ -88,7 +99,12 @@ def compare(place, answers, dump, targets, late=(), least=1, moving=()):
             for number in {r.tid, r.pid}:
                 samples[number] = samples.get(number, 0) + 1
 
+    shown = set().union(*(code_starts(t.pid) for t in targets if t.name not in moving and answers.named(t.name)[2]))
     for target in targets:
+        if target.name not in moving and target.pid not in late and not answers.named(target.name)[2]:
+            for start in code_starts(target.pid) - shown:
+                if struct.pack("<Q", start) in dump.memory:
+                    disagree(target.name, f"its mapping at {start:x} is in the ring's memory")
         for name, number in ((target.name, target.pid), (target.thread, target.thread_tid)):
             if not name or name in moving:
                 continue
