@@ -12,6 +12,7 @@
 #include "packet.h"
 #include "privileges.h"
 #include "sandbox.h"
+#include "seat.h"
 #include "util.h"
 
 #define IDLE_USEC (60ULL * 1000000)
@@ -148,8 +149,10 @@ static void front_take_report(Front *front, const struct keeper_report *report) 
 
         switch (report->op) {
         case KEEPER_SPAWN:
-                if (report->error != 0)
+                if (report->error != 0) {
                         budget_release(&front->budget, report->id);
+                        seat_forget(front, report->id);
+                }
                 request = request_find(front, report->id);
                 if (request)
                         request_spawned(request, report->error);
@@ -157,6 +160,7 @@ static void front_take_report(Front *front, const struct keeper_report *report) 
         case KEEPER_ENDED:
                 if (sd_event_now(front->event, CLOCK_MONOTONIC, &now) >= 0)
                         budget_end(&front->budget, report->id, report->n, now);
+                seat_forget(front, report->id);
                 log_line(LOG_INFO, "ended: session %u", report->id);
                 (void) front_watch_maps(front, MAPS_USEC_MIN);
                 break;
@@ -244,6 +248,7 @@ int front_run(int keeper_fd) {
         else
                 r = sd_event_loop(front.event);
         request_free_all(&front);
+        seat_forget(&front, 0);
         sd_event_source_unref(front.idle);
         sd_event_source_unref(front.maps_timer);
         sd_bus_flush_close_unref(front.bus);

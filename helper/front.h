@@ -34,6 +34,7 @@
 #define FRONT_REQUESTS_MAX 64
 
 typedef struct Request Request;
+typedef struct Seat Seat;
 
 typedef struct Front {
         const char *version; /* this and the next are properties on the bus */
@@ -45,6 +46,7 @@ typedef struct Front {
         uint32_t last_id;
         int32_t probe[RS_EVENTS_MAX]; /* errno for each EventType */
         Request *requests[FRONT_REQUESTS_MAX];
+        Seat *seats; /* that are watched */
         sd_event_source *idle;
         sd_event_source *maps_timer;
         uint64_t maps_usec; /* what it was set to */
@@ -60,6 +62,9 @@ int front_run(int keeper_fd);
 int request_start(sd_bus_message *m, void *userdata, sd_bus_error *error);
 Request *request_find(Front *front, uint32_t id);
 void request_spawned(Request *request, int error);
+/* seat.h: polkit may be asked now; and: the seat is no longer active. False: it has been answered already. */
+void request_seated(Front *front, uint32_t id);
+bool request_revoked(Front *front, uint32_t id);
 void request_free_all(Front *front);
 /* Called by requests when they are done. */
 void front_touch(Front *front);

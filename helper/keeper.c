@@ -104,6 +104,19 @@ static void keeper_list_maps(Keeper *keeper, struct keeper_report *report) {
         report->n = MAX(r, 0);
 }
 
+/* A session whose socket is full has not listened for long, and hears of it by its end. */
+static void keeper_revoke(Keeper *keeper, uint32_t id) {
+        const struct session_answer revoked = {.op = SESSION_OP_REVOKED};
+
+        for (size_t i = 0; i < ELEMENTSOF(keeper->children); i++) {
+                Child *child = &keeper->children[i];
+
+                if (child->pid != 0 && child->id == id &&
+                    packet_send(child->fd, &revoked, sizeof(revoked), NULL, 0, MSG_DONTWAIT) < 0)
+                        child->fd = close_fd(child->fd);
+        }
+}
+
 static void keeper_report(Keeper *keeper, const struct keeper_report *report) {
         /* A front that does not read is gone, or as good as. */
         if (keeper->front_fd >= 0)
@@ -141,6 +154,10 @@ static int keeper_answer_front(Keeper *keeper) {
         case KEEPER_MAPS:
                 keeper_list_maps(keeper, &report);
                 break;
+        case KEEPER_REVOKE:
+                keeper_revoke(keeper, request.id);
+                packet_done(&packet);
+                return 0;
         default:
                 packet_done(&packet);
                 return -EBADMSG;

@@ -24,6 +24,7 @@ enum keeper_op {
         KEEPER_PROBE = 2, /* which events open here */
         KEEPER_MAPS = 3,  /* which maps are alive? */
         KEEPER_ENDED = 4, /* report only: the session's process is gone */
+        KEEPER_REVOKE = 5, /* this session is to end, for its grant is withdrawn; unanswered */
 };
 
 struct keeper_request {

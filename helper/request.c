@@ -15,6 +15,7 @@
 #include "log.h"
 #include "options.h"
 #include "packet.h"
+#include "seat.h"
 #include "util.h"
 
 struct Request {
@@ -41,8 +42,10 @@ static Request *request_free(Request *request) {
                 return NULL;
         front = request->front;
         front->requests[request->index] = NULL;
-        if (request->charged && !request->spawning)
+        if (request->charged && !request->spawning) {
                 budget_release(&front->budget, request->id);
+                seat_forget(front, request->id);
+        }
         sd_bus_slot_unref(request->vanished);
         sd_bus_slot_unref(request->call);
         sd_bus_message_unref(request->message);
@@ -192,6 +195,22 @@ static int request_ask(Request *request) {
         return r;
 }
 
+void request_seated(Front *front, uint32_t id) {
+        Request *request = request_find(front, id);
+
+        if (request && request_ask(request) < 0)
+                request_refuse(request, FRONT_ERROR_NO_POLKIT, "polkit cannot be asked.");
+}
+
+bool request_revoked(Front *front, uint32_t id) {
+        Request *request = request_find(front, id);
+
+        if (!request || request->spawning)
+                return false;
+        request_refuse(request, FRONT_ERROR_DENIED, "Your session is no longer the active one of its seat.");
+        return true;
+}
+
 static int on_vanished(_unused_ sd_bus_message *m, void *userdata, _unused_ sd_bus_error *error) {
         Request *request = userdata;
         char cancel[32];
@@ -262,8 +281,10 @@ static int on_uid(sd_bus_message *reply, void *userdata, _unused_ sd_bus_error *
                 return 1;
         }
         request->counted = true;
-        if (request_ask(request) < 0)
-                request_refuse(request, FRONT_ERROR_NO_POLKIT, "polkit cannot be asked.");
+        if (!(request->grant.grants & RS_GRANT_SYSTEM))
+                request_seated(request->front, request->id);
+        else if (seat_watch(request->front, request->id, request->grant.uid, sd_bus_message_get_sender(request->message)) < 0)
+                request_refuse(request, FRONT_ERROR_FAILED, "The bus does not tell where you are.");
         return 1;
 }
 

@@ -193,6 +193,9 @@ class Connection:
     def answer_error(self, call, name, text):
         self._send(3, [(4, ("s", name)), (5, ("u", call.serial)), (6, ("s", call.sender))], "s", [text])
 
+    def signal(self, path, interface, member, signature, *args):
+        self._send(4, [(1, ("o", path)), (2, ("s", interface)), (3, ("s", member))], signature, args)
+
     def _parse(self):
         """One message off the buffer, or None."""
         if len(self.buffer) < 16:

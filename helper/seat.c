@@ -1,0 +1,148 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+
+#include "seat.h"
+
+#include <inttypes.h>
+#include <string.h>
+#include <sys/socket.h>
+
+#include "log.h"
+#include "packet.h"
+#include "util.h"
+
+#define LOGIND "org.freedesktop.login1"
+#define LOGIND_PATH "/org/freedesktop/login1"
+
+struct Seat {
+        Seat *next;
+        Front *front;
+        uint32_t id, uid;
+        bool watched;
+        char *session; /* its object path */
+        sd_bus_slot *call, *signals;
+};
+
+void seat_forget(Front *front, uint32_t id) {
+        for (Seat **at = &front->seats, *seat; (seat = *at);) {
+                if (id != 0 && seat->id != id) {
+                        at = &seat->next;
+                        continue;
+                }
+                *at = seat->next;
+                sd_bus_slot_unref(seat->call);
+                sd_bus_slot_unref(seat->signals);
+                free(seat->session);
+                free(seat);
+        }
+}
+
+/* What was asked cannot be told: there is nothing to watch, or no more. Returns 1, for the bus. */
+static int seat_lost(Seat *seat) {
+        const struct keeper_request revoke = {.op = KEEPER_REVOKE, .id = seat->id};
+        Front *front = seat->front;
+        bool watched = seat->watched;
+
+        seat_forget(front, revoke.id);
+        if (!watched) {
+                request_seated(front, revoke.id);
+                return 1;
+        }
+        log_line(LOG_NOTICE, "revoked: session %u: its user's seat is no longer active", revoke.id);
+        /* If it cannot be said to the keeper, the end of all sessions is the one way to end this one. */
+        if (!request_revoked(front, revoke.id) &&
+            packet_send(front->keeper_fd, &revoke, sizeof(revoke), NULL, 0, MSG_DONTWAIT) < 0)
+                (void) sd_event_exit(front->event, EXIT_FAILURE);
+        return 1;
+}
+
+static bool seat_answered(Seat *seat, sd_bus_message *reply) {
+        seat->call = sd_bus_slot_unref(seat->call);
+        return !sd_bus_message_is_method_error(reply, NULL);
+}
+
+static int seat_get(Seat *seat, const char *path, const char *interface, const char *property,
+                    sd_bus_message_handler_t handler) {
+        seat->call = sd_bus_slot_unref(seat->call);
+        return sd_bus_call_method_async(seat->front->bus, &seat->call, LOGIND, path, "org.freedesktop.DBus.Properties",
+                                        "Get", handler, seat, "ss", interface, property);
+}
+
+static int on_active(sd_bus_message *reply, void *userdata, _unused_ sd_bus_error *error) {
+        Seat *seat = userdata;
+        int active = false;
+
+        if (!seat_answered(seat, reply) || sd_bus_message_read(reply, "v", "b", &active) < 0 || !active)
+                return seat_lost(seat);
+        if (!seat->watched) {
+                seat->watched = true;
+                request_seated(seat->front, seat->id);
+        }
+        return 1;
+}
+
+/* Whatever logind has to say: of a session's end it does not say that it is no longer active. */
+static int on_signal(_unused_ sd_bus_message *m, void *userdata, _unused_ sd_bus_error *error) {
+        Seat *seat = userdata;
+
+        return seat_get(seat, seat->session, LOGIND ".Session", "Active", on_active) < 0 ? seat_lost(seat) : 0;
+}
+
+/* Signals first, so that no change is missed. */
+static int on_seat(sd_bus_message *reply, void *userdata, _unused_ sd_bus_error *error) {
+        const char *name, *path, *match = "type='signal',sender='" LOGIND "',path_namespace='" LOGIND_PATH "'";
+        Seat *seat = userdata;
+
+        if (!seat_answered(seat, reply) || sd_bus_message_read(reply, "v", "(so)", &name, &path) < 0 || !*name ||
+            sd_bus_add_match_async(seat->front->bus, &seat->signals, match, on_signal, NULL, seat) < 0 ||
+            seat_get(seat, seat->session, LOGIND ".Session", "Active", on_active) < 0)
+                return seat_lost(seat);
+        return 1;
+}
+
+static int seat_found(Seat *seat, const char *path) {
+        seat->session = strdup(path);
+        if (!seat->session || seat_get(seat, path, LOGIND ".Session", "Seat", on_seat) < 0)
+                return seat_lost(seat);
+        return 1;
+}
+
+static int on_display(sd_bus_message *reply, void *userdata, _unused_ sd_bus_error *error) {
+        const char *name = "", *path;
+
+        if (seat_answered(userdata, reply) && sd_bus_message_read(reply, "v", "(so)", &name, &path) >= 0 && *name)
+                return seat_found(userdata, path);
+        return seat_lost(userdata);
+}
+
+static int on_session(sd_bus_message *reply, void *userdata, _unused_ sd_bus_error *error) {
+        Seat *seat = userdata;
+        char user[64];
+        const char *path;
+
+        if (seat_answered(seat, reply) && sd_bus_message_read(reply, "o", &path) >= 0)
+                return seat_found(seat, path);
+        snprintf(user, sizeof(user), LOGIND_PATH "/user/_%" PRIu32, seat->uid);
+        return seat_get(seat, user, LOGIND ".User", "Display", on_display) < 0 ? seat_lost(seat) : 1;
+}
+
+static int on_pid(sd_bus_message *reply, void *userdata, _unused_ sd_bus_error *error) {
+        Seat *seat = userdata;
+        uint32_t pid;
+
+        if (!seat_answered(seat, reply) || sd_bus_message_read(reply, "u", &pid) < 0 ||
+            sd_bus_call_method_async(seat->front->bus, &seat->call, LOGIND, LOGIND_PATH, LOGIND ".Manager",
+                                     "GetSessionByPID", on_session, seat, "u", pid) < 0)
+                return seat_lost(seat);
+        return 1;
+}
+
+int seat_watch(Front *front, uint32_t id, uint32_t uid, const char *sender) {
+        Seat *seat = calloc(1, sizeof(*seat));
+
+        if (!seat)
+                return -ENOMEM;
+        *seat = (Seat){.front = front, .id = id, .uid = uid, .next = front->seats};
+        front->seats = seat;
+        return sd_bus_call_method_async(front->bus, &seat->call, "org.freedesktop.DBus", "/org/freedesktop/DBus",
+                                        "org.freedesktop.DBus", "GetConnectionUnixProcessID", on_pid, seat, "s", sender);
+}

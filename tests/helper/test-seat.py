@@ -1,0 +1,203 @@
+# SPDX-License-Identifier: LGPL-2.1-or-later
+"""
+profile-system lasts as long as the user's seat is active. logind itself cannot run here (tests/system has it):
+in its place stands a service of its name, on the real bus, that says what it would say of one user and one
+session.
+"""
+
+import contextlib
+import os
+import signal
+import subprocess
+import threading
+
+import harness as h
+from dbus_client import BUS, Connection
+
+A, B = h.users()
+LOGIND, PATH = "org.freedesktop.login1", "/org/freedesktop/login1"
+SESSION, SEAT = PATH + "/session/c1", PATH + "/seat/seat0"
+NONE = ("", "/")
+E_REVOKED = 18
+
+
+class Logind(threading.Thread):
+    """Who is in which session, and whether that is active. What is asked of it stands in `asked`."""
+
+    def __init__(self):
+        super().__init__(daemon=True)
+        self.bus = Connection()
+        self.bus.call(BUS, "/org/freedesktop/DBus", BUS, "RequestName", "su", [LOGIND, 4])
+        self.active, self.seat, self.display = True, ("seat0", SEAT), ("c1", SESSION)
+        self.by_pid, self.there = True, True
+        self.asked = []
+        self.start()
+
+    def run(self):
+        with contextlib.suppress(EOFError, OSError, ValueError):
+            while True:
+                call = self.bus.receive(3600)
+                if call and call.kind == 1:
+                    self.answer(call)
+
+    def answer(self, call):
+        what = call.body[-1] if call.member == "Get" else call.member
+        self.asked.append(what)
+        user = f"{PATH}/user/_{A.uid}"
+        if what == "GetSessionByPID" and self.by_pid and call.body[0] == os.getpid():
+            self.bus.answer(call, "o", SESSION)
+        elif what == "Display" and call.path == user:
+            self.bus.answer(call, "v", ("(so)", self.display))
+        elif what == "Seat" and call.path == SESSION and self.there:
+            self.bus.answer(call, "v", ("(so)", self.seat))
+        elif what == "Active" and call.path == SESSION and self.there:
+            self.bus.answer(call, "v", ("b", self.active))
+        else:
+            self.bus.answer_error(call, "org.freedesktop.DBus.Error.UnknownObject", "no")
+
+    def set_active(self, active):
+        self.active = active
+        self.bus.signal(SESSION, "org.freedesktop.DBus.Properties", "PropertiesChanged", "sa{sv}as",
+                        LOGIND + ".Session", [("Active", ("b", active))], [])
+
+    def remove(self):
+        self.there = False
+        self.bus.signal(PATH, LOGIND + ".Manager", "SessionRemoved", "so", "c1", SESSION)
+
+    def end(self):
+        self.bus.socket.shutdown(2)
+        self.join()
+        self.bus.close()
+
+
+@contextlib.contextmanager
+def seated(**state):
+    logind = Logind()
+    for name, value in state.items():
+        setattr(logind, name, value)
+    with A.connect() as connection:
+        try:
+            yield logind, connection
+        finally:
+            logind.end()
+
+
+def running(connection, scope="system"):
+    session = h.open_session(connection, scope=("s", scope))
+    with A.act():
+        h.check(session.hello() == h.OK and session.start() == h.OK, "no session")
+    return session
+
+
+def revoked(session):
+    h.check(session.ended() == E_REVOKED, "the session ended for another reason")
+
+
+def lives(session, connection):
+    """And that when the front has heard all that was said before: another is served only after that."""
+    running(connection).close()
+    h.check(session.stats()[0] == h.OK, "the session does not answer")
+
+
+def test_seat_becomes_inactive():
+    with seated() as (logind, connection), running(connection) as session, running(connection, "own") as own:
+        h.check(logind.asked == ["GetSessionByPID", "Seat", "Active"], f"logind was asked for {logind.asked}")
+        logind.set_active(True)
+        lives(session, connection)
+        processes = len(h.role_pids("session"))
+        logind.set_active(False)
+        revoked(session)
+        h.until("its process is gone", lambda: len(h.role_pids("session")) == processes - 1)
+        # Nobody was asked about everybody's processes for this one.
+        lives(own, connection)
+
+
+def test_session_is_removed():
+    with seated() as (logind, connection), running(connection) as session:
+        logind.remove()
+        revoked(session)
+
+
+def test_before_hello():
+    with seated() as (logind, connection), h.open_session(connection, scope=("s", "system")) as session:
+        logind.set_active(False)
+        revoked(session)
+
+
+def test_users_service():
+    """A process in no session: what counts is the one its user has at the screen."""
+    with seated(by_pid=False) as (logind, connection), running(connection) as session:
+        h.check(logind.asked == ["GetSessionByPID", "Display", "Seat", "Active"], f"{logind.asked}")
+        logind.set_active(False)
+        revoked(session)
+
+
+def test_not_watched():
+    """Granted to somebody who was not active, or at no seat: then nothing of it has ended."""
+    for state in ({"active": False}, {"seat": NONE}, {"by_pid": False, "display": NONE}, {"there": False}):
+        with seated(**state) as (logind, connection), running(connection) as session:
+            logind.set_active(True)
+            logind.set_active(False)
+            logind.remove()
+            lives(session, connection)
+
+
+def test_two_sessions():
+    """Only what was granted to the seat ends with it."""
+    with seated() as (logind, connection):
+        logind.seat = NONE
+        with running(connection) as free:
+            logind.seat = ("seat0", SEAT)
+            with running(connection) as watched, running(connection) as another:
+                logind.set_active(False)
+                revoked(watched)
+                revoked(another)
+            lives(free, connection)
+
+
+def test_while_polkit_is_asked():
+    """No grant for somebody who has gone meanwhile, however long polkit takes."""
+    with seated() as (logind, connection):
+        running(connection).close()
+        polkitd = h.named("polkitd")
+        os.kill(polkitd, signal.SIGSTOP)
+        try:
+            serial = connection.send(h.NAME, h.PATH, h.NAME, "OpenSession", "a{sv}",
+                                     [h.options(scope=("s", "system"))])
+            h.until("logind was asked", lambda: logind.asked.count("Active") == 2)
+            logind.set_active(False)
+            try:
+                os.close(connection.wait(serial)[0])
+                raise h.Failure("granted")
+            except h.DBusError as e:
+                h.check(e.name == h.ERROR + "Denied" and "seat" in e.text, str(e))
+        finally:
+            os.kill(polkitd, signal.SIGCONT)
+        logind.active = True
+        running(connection).close()
+
+
+def test_without_logind():
+    with A.connect() as connection, running(connection) as session:
+        lives(session, connection)
+
+
+def test_flat():
+    """What is watched is forgotten with its session."""
+    with seated() as (logind, connection):
+        running(connection).close()
+        h.used()
+        flat = h.Flat()
+        for _ in range(5):
+            running(connection).close()
+        flat.check()
+        logind.asked.clear()
+        logind.set_active(False)
+        running(connection).close()
+        # Those of the last request, and none for sessions that are over.
+        h.check(logind.asked == ["GetSessionByPID", "Seat", "Active"], f"asked for {logind.asked}")
+
+
+subprocess.run(["polkit-rules", os.environ["RINGSIDE_TEST_SOURCE"] + "/tests/lib/profile-system.rules"], check=True)
+h.main(test_without_logind, test_seat_becomes_inactive, test_session_is_removed, test_before_hello, test_users_service,
+       test_not_watched, test_two_sessions, test_while_polkit_is_asked, test_flat)
