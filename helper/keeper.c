@@ -183,8 +183,11 @@ static int keeper_open_event(Child *child, const struct perf_event_request *requ
                 fd = perf_event_open_one(&child->grant.events[request->event], request);
                 if (fd < 0)
                         answer.error = -fd;
-                /* Everybody has waited for it, so that a session cannot have many of these. */
-                child->n_events += fd >= 0 ? 1 : fd == -EAGAIN ? EVENTS_A_WAIT : 0;
+                /*
+                 * Everybody has waited for it, so that a session cannot have many of these. CPU-wide ones are opened
+                 * again whenever a CPU comes back: their number is bounded by the session's descriptors.
+                 */
+                child->n_events += fd >= 0 ? request->tid >= 0 : fd == -EAGAIN ? EVENTS_A_WAIT : 0;
                 child->n_waits += fd == -EAGAIN;
         }
         return packet_send(child->fd, &answer, sizeof(answer), &fd, fd >= 0, MSG_DONTWAIT);

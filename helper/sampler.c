@@ -23,9 +23,11 @@
 
 typedef struct SamplerEvent {
         int perf_fd;
-        int link_fd;
+        int link_fd; /* 0: there is no event, of a CPU that is offline */
         uint32_t event;
         bool on_exec;
+        bool known;       /* there has been one */
+        uint64_t enabled; /* ns, when it was looked at last */
 } SamplerEvent;
 
 struct Sampler {
@@ -34,8 +36,9 @@ struct Sampler {
         int counters_fd;
         struct bpf_link *process_links[4];
         bool started_before;
+        unsigned n_cpus;
         size_t n_events;
-        SamplerEvent events[RS_TASK_EVENTS_MAX];
+        SamplerEvent events[RS_TASK_EVENTS_MAX]; /* CPU-wide: event by event, with a place for each CPU */
 };
 
 static bool kernel_is_locked_down(void) {
@@ -123,6 +126,14 @@ static int sampler_load(Sampler *sampler, uint32_t id, const struct rs_grant *gr
         return bpf_map_freeze(sampler->counters_fd) < 0 ? -errno : 0;
 }
 
+static void event_close(SamplerEvent *e) {
+        if (e->link_fd == 0)
+                return;
+        close_fd(e->link_fd);
+        close_fd(e->perf_fd);
+        e->link_fd = 0;
+}
+
 static inline void sampler_freep(Sampler **sampler) {
         sampler_free(*sampler);
 }
@@ -138,6 +149,7 @@ int sampler_new(Sampler **ret, uint32_t id, const struct rs_grant *grant, unsign
         if (!sampler)
                 return -ENOMEM;
         sampler->ring_fd = sampler->counters_fd = -1;
+        sampler->n_cpus = n_cpus;
         /* libbpf and the verifier speak of addresses and of other people's objects: nobody gets to hear it. */
         libbpf_set_print(NULL);
         libbpf_set_strict_mode(LIBBPF_STRICT_ALL);
@@ -171,10 +183,8 @@ Sampler *sampler_free(Sampler *sampler) {
                 return NULL;
         sampler_stop(sampler);
         bpf_link__destroy(sampler->process_links[0]);
-        for (size_t i = 0; i < sampler->n_events; i++) {
-                close_fd(sampler->events[i].link_fd);
-                close_fd(sampler->events[i].perf_fd);
-        }
+        for (size_t i = 0; i < sampler->n_events; i++)
+                event_close(&sampler->events[i]);
         sampler_bpf__destroy(sampler->skeleton);
         close_fd(sampler->ring_fd);
         close_fd(sampler->counters_fd);
@@ -292,16 +302,46 @@ int sampler_track(Sampler *sampler, const struct rs_tracked_key *key, const stru
         return tracked->follow && !sampler->process_links[0] ? -errno : 0;
 }
 
-int sampler_add_event(Sampler *sampler, int perf_fd, uint32_t event, bool on_exec) {
+int sampler_add_event(Sampler *sampler, int perf_fd, uint32_t event, int cpu, bool on_exec) {
+        size_t i = cpu < 0 ? sampler->n_events : event * sampler->n_cpus + cpu;
         int link;
 
-        if (sampler->n_events >= RS_TASK_EVENTS_MAX)
+        if (i >= RS_TASK_EVENTS_MAX)
                 return -EMFILE;
         link = bpf_link_create(bpf_program__fd(sampler_program(sampler, event)), perf_fd, BPF_PERF_EVENT, NULL);
         if (link < 0)
                 return -errno;
-        sampler->events[sampler->n_events++] = (SamplerEvent){perf_fd, link, event, on_exec};
+        sampler->events[i] = (SamplerEvent){perf_fd, link, event, on_exec, .known = true};
+        sampler->n_events = MAX(sampler->n_events, i + 1);
+        /* In the middle of sampling: of a CPU that has come back. */
+        if (cpu >= 0 && sampler->process_links[3])
+                (void) ioctl(perf_fd, PERF_EVENT_IOC_ENABLE, 0);
         return 0;
+}
+
+bool sampler_has_event(Sampler *sampler, uint32_t event, int cpu) {
+        size_t i = event * sampler->n_cpus + cpu;
+
+        return i < RS_TASK_EVENTS_MAX && sampler->events[i].link_fd != 0;
+}
+
+/* With its CPU an event goes for good, and its time stands still: sums of what was and what is tell how long. */
+uint64_t sampler_check_cpus(Sampler *sampler, uint64_t elapsed) {
+        uint64_t missed = 0;
+
+        for (size_t i = 0; i < sampler->n_events; i++) {
+                SamplerEvent *e = &sampler->events[i];
+                struct perf_event_count count = {.enabled = e->enabled};
+
+                if (e->link_fd != 0 && (read(e->perf_fd, &count, sizeof(count)) != sizeof(count) ||
+                                        count.enabled == e->enabled))
+                        event_close(e);
+                /* The clocks differ by less than that. */
+                if (e->known && e->event == 0 && count.enabled - e->enabled < elapsed - elapsed / 64)
+                        missed += elapsed - (count.enabled - e->enabled);
+                e->enabled = count.enabled;
+        }
+        return missed;
 }
 
 int sampler_set_kernel(Sampler *sampler, int map_fd) {
@@ -329,7 +369,8 @@ int sampler_start(Sampler *sampler) {
                 SamplerEvent *e = &sampler->events[i];
 
                 /* The kernel switches those on itself, at the first exec. */
-                if ((!e->on_exec || sampler->started_before) && ioctl(e->perf_fd, PERF_EVENT_IOC_ENABLE, 0) < 0)
+                if (e->link_fd != 0 && (!e->on_exec || sampler->started_before) &&
+                    ioctl(e->perf_fd, PERF_EVENT_IOC_ENABLE, 0) < 0)
                         goto fail;
         }
         sampler->started_before = true;
@@ -345,7 +386,8 @@ void sampler_stop(Sampler *sampler) {
         size_t first = sampler->skeleton && sampler->skeleton->rodata->targeted;
 
         for (size_t i = 0; i < sampler->n_events; i++)
-                (void) ioctl(sampler->events[i].perf_fd, PERF_EVENT_IOC_DISABLE, 0);
+                if (sampler->events[i].link_fd != 0)
+                        (void) ioctl(sampler->events[i].perf_fd, PERF_EVENT_IOC_DISABLE, 0);
         for (size_t i = first; i < ELEMENTSOF(sampler->process_links); i++) {
                 bpf_link__destroy(sampler->process_links[i]);
                 sampler->process_links[i] = NULL;

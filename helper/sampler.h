@@ -41,7 +41,13 @@ int sampler_list_mappings(Sampler *sampler, int pidfd, uint64_t from, struct rs_
 /* Whose samples and records are told, and as which target's; of one that is there already: as another's. */
 int sampler_track(Sampler *sampler, const struct rs_tracked_key *key, const struct rs_tracked *tracked);
 /* Runs the sampling program on a perf event, which it owns from here on success only. */
-int sampler_add_event(Sampler *sampler, int perf_fd, uint32_t event, bool on_exec);
+int sampler_add_event(Sampler *sampler, int perf_fd, uint32_t event, int cpu, bool on_exec);
+bool sampler_has_event(Sampler *sampler, uint32_t event, int cpu);
+/*
+ * Forgets CPU-wide events whose CPU has gone offline since it was asked last, which was that long ago (ns): the caller
+ * opens them again. Returns for how long CPUs had no event meanwhile.
+ */
+uint64_t sampler_check_cpus(Sampler *sampler, uint64_t elapsed);
 
 /* Where the kernel's text lies, from now on: SESSION_OP_KERNEL's map, borrowed. */
 int sampler_set_kernel(Sampler *sampler, int map_fd);

@@ -31,7 +31,7 @@ typedef struct Session {
         enum SessionState state;
         unsigned n_cpus;
         unsigned n_targets;
-        unsigned wide_next; /* of the CPU-wide events, event by event: the first that is not opened yet */
+        uint64_t checked, missed; /* CPU-wide events: when they were looked at last, and what was missed; ns */
         bool revoked;   /* the keeper has said so */
         struct timespec began; /* to serve its client; to load the programs took clock_t loaded */
         clock_t loaded;
@@ -173,7 +173,7 @@ static int session_open_event(Session *session, uint32_t event, int32_t tid, int
                 packet_done(&packet);
                 return -EBADMSG;
         }
-        r = sampler_add_event(session->sampler, packet.fds[0], event, flags & RS_TARGET_ON_EXEC);
+        r = sampler_add_event(session->sampler, packet.fds[0], event, cpu, flags & RS_TARGET_ON_EXEC);
         if (r < 0)
                 packet_done(&packet);
         return r;
@@ -337,21 +337,43 @@ static int session_symbols(Session *session, const union rs_any_message *any, _u
 
 /* ---- START, STOP, STATS ---- */
 
-/* Goes on where it stopped if it failed before. */
+/* Those that are not there yet, or no more. */
 static enum rs_error session_open_wide(Session *session, int *ret_detail) {
-        while (session->wide_next < session->grant.nr_events * session->n_cpus) {
-                uint32_t event = session->wide_next / session->n_cpus;
-                int cpu = session->wide_next % session->n_cpus, r;
+        for (unsigned i = 0; i < session->grant.nr_events * session->n_cpus; i++) {
+                uint32_t event = i / session->n_cpus;
+                int cpu = i % session->n_cpus;
+                int r = sampler_has_event(session->sampler, event, cpu) ? 0 : session_open_event(session, event, -1, cpu, 0);
 
-                r = session_open_event(session, event, -1, cpu, 0);
                 /* Possible, but not there now. */
                 if (r < 0 && (r != -ENODEV || cpu == 0)) {
                         *ret_detail = r;
                         return error_of_open(session, event, r);
                 }
-                session->wide_next++;
         }
         return RS_OK;
+}
+
+/* ns, CLOCK_BOOTTIME */
+static uint64_t boot_time(void) {
+        struct timespec t = {};
+
+        (void) clock_gettime(CLOCK_BOOTTIME, &t);
+        return (uint64_t) t.tv_sec * 1000000000ULL + t.tv_nsec;
+}
+
+/* The client asks about once a second; more often would prove nothing. */
+#define CHECK_NSEC (100 * 1000000ULL)
+
+/* CPUs that went offline and came back have lost their events. */
+static void session_check_cpus(Session *session) {
+        uint64_t now = boot_time();
+        int ignored;
+
+        if (session->state != SESSION_RUNNING || now - session->checked < CHECK_NSEC)
+                return;
+        session->missed += sampler_check_cpus(session->sampler, now - session->checked);
+        session->checked = now;
+        (void) session_open_wide(session, &ignored);
 }
 
 static int session_start(Session *session, const union rs_any_message *any, _unused_ Packet *packet) {
@@ -370,8 +392,10 @@ static int session_start(Session *session, const union rs_any_message *any, _unu
                 if (detail < 0)
                         error = RS_ERROR_KERNEL;
         }
-        if (error == RS_OK)
+        if (error == RS_OK) {
                 session->state = SESSION_RUNNING;
+                session->checked = boot_time();
+        }
         return session_answer(session, &any->m, error, detail);
 }
 
@@ -394,7 +418,9 @@ static int session_stats(Session *session, const union rs_any_message *any, _unu
                         answer.enabled[i] = counts[i].enabled;
                         answer.running[i] = counts[i].running;
                 }
-        }
+        } else
+                session_check_cpus(session);
+        answer.missed = session->missed;
         return session_send(session, &answer.m, sizeof(answer), NULL, 0);
 }
 

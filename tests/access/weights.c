@@ -47,7 +47,7 @@ static bool set_up(Sampler *sampler, uint64_t later) {
         if (sampler_track(sampler, &key, &tracked) < 0)
                 return false;
         fd = perf_event_open_one(&clock, &request);
-        return fd >= 0 && sampler_add_event(sampler, fd, 0, false) >= 0 && sampler_start(sampler) >= 0;
+        return fd >= 0 && sampler_add_event(sampler, fd, 0, -1, false) >= 0 && sampler_start(sampler) >= 0;
 }
 
 static bool count(Sampler *sampler, uint64_t ring_size, uint64_t *ret_n, uint64_t *ret_weight) {

@@ -58,7 +58,7 @@ int sampler_track(_unused_ Sampler *sampler, _unused_ const struct rs_tracked_ke
         return 0;
 }
 
-int sampler_add_event(Sampler *sampler, int perf_fd, _unused_ uint32_t event, _unused_ bool on_exec) {
+int sampler_add_event(Sampler *sampler, int perf_fd, _unused_ uint32_t event, _unused_ int cpu, _unused_ bool on_exec) {
         if (sampler->n_events++ > 4)
                 return -EMFILE;
         close_fd(perf_fd);
@@ -67,6 +67,14 @@ int sampler_add_event(Sampler *sampler, int perf_fd, _unused_ uint32_t event, _u
 
 int sampler_set_kernel(_unused_ Sampler *sampler, _unused_ int map_fd) {
         return 0;
+}
+
+bool sampler_has_event(_unused_ Sampler *sampler, _unused_ uint32_t event, _unused_ int cpu) {
+        return false;
+}
+
+uint64_t sampler_check_cpus(_unused_ Sampler *sampler, uint64_t elapsed) {
+        return elapsed;
 }
 
 int sampler_start(_unused_ Sampler *sampler) {
