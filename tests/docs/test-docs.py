@@ -300,11 +300,12 @@ def check_suites():
 
 
 def check_size():
-    lines = 0
-    for name in os.listdir(os.path.join(SOURCE, "helper")):
-        if name.endswith(".c") and not name.startswith("test-"):
-            lines += read("helper", name).count("\n")
-    report(lines < 3000, "the helper is under 3,000 lines of C", str(lines))
+    for directory, most in (("helper", 3300), ("kernel", 500)):
+        lines = 0
+        for name in os.listdir(os.path.join(SOURCE, directory)):
+            if name.endswith(".c") and not name.startswith("test-"):
+                lines += read(directory, name).count("\n")
+        report(lines < most, f"{directory}/ is under {number(most)} lines of C", str(lines))
 
 
 for check in (check_security, check_errors, check_options, check_interface, check_ends, check_budgets, check_session_limits, check_polkit,
