@@ -53,11 +53,7 @@ def policy(table, name, session, rows):
             table.row(name, what + (", password typed" if agent else ""), text.strip(), expected)
 
 
-def main():
-    table = Table()
-    table.run("-", "activation", activation)
-    table.run("-", "systemd-analyze security", security)
-    alice, bob = Session("alice", 1), Session("bob", 2)
+def in_every_class(table, alice, bob):
     alice.bring_to_front()
     policy(table, "active", alice, ACTIVE)
     bob.bring_to_front()
@@ -68,18 +64,40 @@ def main():
     policy(table, "seatless", seatless, OTHERS)
     seatless.end()
 
+
+def in_front(table, alice, bob):
     table.row("active", "another user comes to the front, scope own", running.switched(alice, bob, "own", "no"),
               "granted; goes on")
+    table.row("active", "another user comes to the front, scope system",
+              running.switched(alice, bob, "--agent", "system", "no", ends=True),
+              "granted system after carol; ended: withdrawn")
     table.run("active", "polkit restarted under a session", lambda: running.polkit_restarted(alice))
     table.run("active", "the pid of a recorded program", lambda: seeing.pid_is_right(alice.shell))
     table.run("active", "record --unit", lambda: seeing.only_the_unit(alice, ""))
     table.run("active", "record --user --unit", lambda: seeing.only_the_unit(alice, "--user"))
+
+
+def by_rule(table, alice, bob):
+    """Where a rule grants it, as on machines without a screen."""
     seeing.allow(("alice", "bob"))
-    bob = Session("bob")
-    table.run("any", "two users record all they see", lambda: seeing.two_at_once(alice, bob))
-    table.run("any", "the client in another pid namespace", lambda: seeing.in_pid_namespace("alice"))
+    table.run("rule", "two users record all they see", lambda: seeing.two_at_once(alice, bob))
+    table.run("rule", "the client in another pid namespace", lambda: seeing.in_pid_namespace("alice"))
     seeing.allow(("alice", "bob"), ("own", "kernel"))
-    table.run("active", "names of kernel functions", lambda: kernel.names(alice))
+    table.run("rule", "names of kernel functions", lambda: kernel.names(alice))
+    if QEMU:
+        table.run("rule", "modules loaded and unloaded", lambda: kernel.modules(alice))
+    seeing.allow(("alice", "bob"), ("own", "system"))
+    table.run("rule", "record -a", lambda: seeing.everybody(alice, bob))
+
+
+def main():
+    table = Table()
+    table.run("-", "activation", activation)
+    table.run("-", "systemd-analyze security", security)
+    alice, bob = Session("alice", 1), Session("bob", 2)
+    in_every_class(table, alice, bob)
+    in_front(table, alice, bob)
+    by_rule(table, alice, bob)
     if not QEMU:
         table.run("-", "nobody needs the helper", running.idle_exit)
     table.run("active", "the bus killed under a session", lambda: running.bus_lost(alice))

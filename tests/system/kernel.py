@@ -47,7 +47,7 @@ def modules(session):
 def hotplug(session):
     """Everything of the user's is recorded, on each CPU; one goes, and comes back."""
     recorded = running.Recorded(session, "ringside record -F 99 -o r.ringside >r.text & recorder=$!; /test/before 1; meet; "
-                                "taskset -c 1 /test/after 3; kill -INT $recorder; wait $recorder")
+                                "taskset -c 1 /test/after 3; kill -TERM $recorder; wait $recorder")
     for online in "0", "1":
         with open(CPU1, "w", encoding="ascii") as f:
             f.write(online)

@@ -4,6 +4,7 @@ What the driver needs of the machine it runs in: login sessions of users that ca
 the table of what happened. With the modules of python3-minimal only.
 """
 
+import contextlib
 import os
 import platform
 import re
@@ -27,7 +28,7 @@ def check(condition, text):
         raise Failure(text)
 
 
-def until(what, func, timeout=60.0):
+def until(what, func, timeout=240.0):
     """Waits for func() to be true, and returns what it returned. Nothing here is about how fast things are."""
     end = time.monotonic() + timeout
     while True:
@@ -86,7 +87,8 @@ class Command:
         return bool(select.select([self.socket], [], [], 0)[0])
 
     def terminate(self):
-        os.kill(self.pid, signal.SIGTERM)
+        with contextlib.suppress(ProcessLookupError):
+            os.kill(self.pid, signal.SIGTERM)
 
     def wait(self, timeout=120.0):
         """(exit status, the rest of the output)"""

@@ -77,3 +77,16 @@ def only_the_unit(session, manager):
     stacks = collapsed(session, "r.ringside")
     check(stacks and all("inside;" in stack for stack in stacks), f"samples: {stacks}")
     return "its processes, and no others"
+
+
+def everybody(session, other):
+    """With profile-system: the other's program, by its functions."""
+    sh("cp", "--remove-destination", "/test/workload-busy", f"/test/{other.user}-busy")
+    command = other.start(f"/test/{other.user}-busy", "100")
+    session.shell("rm -f r.ringside; ringside record -q -a -F 999 -d 3 -o r.ringside")
+    command.terminate()
+    command.wait()
+    stacks = collapsed(session, "r.ringside")
+    check(any(stack.startswith(f"{other.user}-busy") and "busy_loop" in stack for stack in stacks),
+          f"{other.user}'s program: {list(stacks)[:10]}")
+    return f"{other.user}'s program, by its functions"
