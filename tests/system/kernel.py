@@ -27,11 +27,12 @@ def load(*modules):
 
 def modules(session):
     """
-    One was loaded before the recording, and in the middle another takes its place, perhaps its very addresses.
+    One was loaded before the recording, and in the middle another takes its place, perhaps its very addresses. It is
+    named once the change has been noticed, which takes until the client asks again.
     """
     load("algif_hash", "wp512")
     recorded = running.Recorded(session, running.record_command("-F 99", "/test/hash.py wp512 2",
-                                                                "/test/hash.py rmd160 2"))
+                                                                "sleep 10; /test/hash.py rmd160 2"))
     sh("modprobe", "-r", "wp512")
     load("rmd160")
     status, text, stacks = recorded.resume()
