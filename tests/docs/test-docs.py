@@ -285,7 +285,8 @@ def check_helper_man():
     values, man = constants(), read("man/ringside-helper.8")
     budgets = re.search(r"^\.Sh BUDGETS\n(.*?)^\.Sh ", man, re.M | re.S)[1]
     for name in ("BUDGET_SESSIONS_USER", "BUDGET_SESSIONS_MAX", "BUDGET_OPENS_USER", "BUDGET_OPENS_MINUTE",
-                 "BUDGET_TASK_RATE_USER", "BUDGET_WIDE_RATE_USER", "BUDGET_WIDE_RATE", "BUDGET_MEMORY_USER", "BUDGET_MEMORY_MAX"):
+                 "BUDGET_TASK_RATE_USER", "BUDGET_WIDE_RATE_USER", "BUDGET_WIDE_RATE", "BUDGET_SYSTEM_RATE", "BUDGET_MEMORY_USER",
+                 "BUDGET_MEMORY_MAX"):
         report(says(budgets, values[name]), f"ringside-helper(8): {name} is {number(values[name])}")
 
 
