@@ -62,15 +62,15 @@ static void check_kernel(RingsideCheck *check, const char *root) {
         if (read_below(root, "/proc/sys/kernel/osrelease", release, sizeof(release)) <= 0 && uname(&name) == 0)
                 (void) snprintf(release, sizeof(release), "%s", name.release);
         release[strcspn(release, "\n")] = 0;
-        if (sscanf(release, "%u.%u", &major, &minor) != 2 || major < 5 || (major == 5 && minor < 8))
-                check_set(check, RINGSIDE_CHECK_FAILED, "Linux 6.1 or newer is tested; before 5.8 there is no ring buffer.",
-                          "Linux %s", release);
+        /* The programs need what came with 6.1, the iterator over one process the last of it. */
+        if (sscanf(release, "%u.%u", &major, &minor) != 2 || major < KERNEL_MAJOR ||
+            (major == KERNEL_MAJOR && minor < KERNEL_MINOR))
+                check_set(check, RINGSIDE_CHECK_FAILED,
+                          "Linux 6.1 or newer is needed, or a distribution's that has the BPF of one.", "Linux %s", release);
         else if (read_below(root, "/sys/kernel/security/lockdown", lockdown, sizeof(lockdown)) > 0 &&
                  strstr(lockdown, "[confidentiality]"))
                 check_set(check, RINGSIDE_CHECK_FAILED, "Boot with lockdown=integrity or without.",
                           "Linux %s, locked down (confidentiality): no BPF may read it", release);
-        else if (major < KERNEL_MAJOR || (major == KERNEL_MAJOR && minor < KERNEL_MINOR))
-                check_set(check, RINGSIDE_CHECK_NOTE, "Linux 6.1 is the oldest that is tested.", "Linux %s", release);
         else
                 check_set(check, RINGSIDE_CHECK_OK, NULL, "Linux %s", release);
 }

@@ -91,10 +91,12 @@ static void test_kernel(void **state) {
         Machine *m = *state;
 
         assert_int_equal(result_of(m, "kernel", "6.12.9"), RINGSIDE_CHECK_OK);
+        write_file(m, "/proc/sys/kernel/osrelease", "6.1.0-42-amd64\n", 0644);
+        assert_int_equal(result_of(m, "kernel", "6.1.0-42-amd64"), RINGSIDE_CHECK_OK);
+        write_file(m, "/proc/sys/kernel/osrelease", "6.0.12\n", 0644);
+        assert_int_equal(result_of(m, "kernel", "6.0.12"), RINGSIDE_CHECK_FAILED);
         write_file(m, "/proc/sys/kernel/osrelease", "5.15.0\n", 0644);
-        assert_int_equal(result_of(m, "kernel", "5.15.0"), RINGSIDE_CHECK_NOTE);
-        write_file(m, "/proc/sys/kernel/osrelease", "5.4.0\n", 0644);
-        assert_int_equal(result_of(m, "kernel", "5.4.0"), RINGSIDE_CHECK_FAILED);
+        assert_int_equal(result_of(m, "kernel", "5.15.0"), RINGSIDE_CHECK_FAILED);
         write_file(m, "/proc/sys/kernel/osrelease", "6.12.9\n", 0644);
         write_file(m, "/sys/kernel/security/lockdown", "none integrity [confidentiality]\n", 0644);
         assert_int_equal(result_of(m, "kernel", "locked down"), RINGSIDE_CHECK_FAILED);
