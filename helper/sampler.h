@@ -22,7 +22,7 @@ typedef struct Sampler Sampler;
 int sampler_new(Sampler **ret, uint32_t id, const struct rs_grant *grant, unsigned n_cpus, enum rs_error *ret_error);
 Sampler *sampler_free(Sampler *sampler);
 
-/* Borrowed; the only two that may leave the helper. The counters are frozen. */
+/* Borrowed; the only two of BPF that may leave the helper: names come as a sealed file. The counters are frozen. */
 int sampler_get_ring_fd(Sampler *sampler);
 int sampler_get_counters_fd(Sampler *sampler);
 
