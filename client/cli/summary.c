@@ -95,7 +95,7 @@ char *summary_missed_text(char *dst, size_t size, const RingsideRecordingInfo *i
 
         if (info->statistics.missed == 0)
                 return NULL;
-        snprintf(dst, size, "For %s of CPU time no sample could be taken: CPUs were offline meanwhile.",
+        snprintf(dst, size, "For %s of CPU time no sample could be taken: CPUs were offline, or the machine was suspended.",
                  text_duration(time, sizeof(time), info->statistics.missed));
         return dst;
 }

@@ -183,7 +183,7 @@ typedef struct RingsideStatistics {
         uint64_t ring_size; /* bytes */
         uint64_t expected;  /* samples the counted events should have given, 0: not known (no targets) */
         uint64_t walk_end[RINGSIDE_WALK_END_MAX]; /* samples by enum RingsideWalkEnd */
-        uint64_t missed;    /* ns of CPU time that no event covered: CPUs that were offline */
+        uint64_t missed;    /* ns of CPU time that no event covered: CPUs were offline, or the machine suspended */
 } RingsideStatistics;
 
 /* A session that is not open yet; `set_` and `add_event` are for before, the rest for after. */
