@@ -8,6 +8,7 @@ import os
 import re
 import subprocess
 import sys
+import tempfile
 
 program, source = os.path.abspath(sys.argv[1]), sys.argv[2]
 failures = 0
@@ -64,7 +65,7 @@ def section(text, title):
     return match[1] if match else ""
 
 
-def complete(*words):
+def complete(*words, path=()):
     """What the completion offers for the last of words, without the bash-completion package's functions."""
     script = """
         source "$1"; shift
@@ -72,7 +73,8 @@ def complete(*words):
         _ringside
         printf '%s\\n' "${COMPREPLY[@]}" """
     result = subprocess.run(["bash", "--norc", "-c", script, "bash", os.path.join(source, "completion/ringside"), *words],
-                            capture_output=True, text=True, timeout=60, check=False)
+                            capture_output=True, text=True, timeout=60, check=False,
+                            env=os.environ | {"PATH": os.pathsep.join([*path, os.environ["PATH"]])})
     report(result.stderr == "", f"completing {' '.join(words)} is quiet", result.stderr)
     return set(result.stdout.split())
 
@@ -137,6 +139,19 @@ def check_program_completion():
         report("--frequency=" in complete("ringside", "record", *words, "--"), f"record {' '.join(words)} offers more options")
 
 
+def check_units():
+    """Of the systemd that is meant: a systemctl of ours says which was asked."""
+    with tempfile.TemporaryDirectory() as directory:
+        fake = os.path.join(directory, "systemctl")
+        with open(fake, "w", encoding="utf-8") as f:
+            f.write('#!/bin/sh\ncase "$1" in --user) echo own.service loaded ;; *) echo system.service loaded ;; esac\n')
+        os.chmod(fake, 0o755)
+        for words, unit in ((["--unit", "="], "system"), (["--user", "--unit", "="], "own"),
+                            (["--user", "--unit", "=", "x", "--unit", "="], "own")):
+            offered = complete("ringside", "record", *words, "", path=[directory])
+            report(offered == {f"{unit}.service"}, f"record {' '.join(words)} offers units", str(offered))
+
+
 def check_markup():
     for name in sorted(os.listdir(os.path.join(source, "man"))):
         if not re.search(r"\.[18]$", name):
@@ -152,5 +167,6 @@ for each in sorted(check_program()):
     check_command(each)
 check_helper()
 check_program_completion()
+check_units()
 check_markup()
 sys.exit(1 if failures else 0)
