@@ -1,12 +1,10 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
-"""The kernel's own names, its modules, and its CPUs."""
+"""The kernel's own names, and its modules."""
 
 import re
 
 import running
 from machine import check, collapsed, sh
-
-CPU1 = "/sys/devices/system/cpu/cpu1/online"
 
 
 def names(session):
@@ -43,16 +41,3 @@ def modules(session):
         found = re.findall(rf"^ *([0-9.]+) % .*\b(\w*{name}\w*) +\[{name}\]", report, re.M)
         check(found, f"no function of [{name}]: {report}")
     return "functions of [wp512], then of [rmd160]"
-
-
-def hotplug(session):
-    """Everything of the user's is recorded, on each CPU; one goes, and comes back."""
-    recorded = running.Recorded(session, "ringside record -F 99 -o r.ringside >r.text & recorder=$!; /test/before 1; meet; "
-                                "taskset -c 1 /test/after 3; kill -TERM $recorder; wait $recorder")
-    for online in "0", "1":
-        with open(CPU1, "w", encoding="ascii") as f:
-            f.write(online)
-    status, text, stacks = recorded.resume()
-    check(status == 0, f"{status}: {text}")
-    check(running.has(stacks, "before;") and running.has(stacks, "after;"), f"samples: {stacks}")
-    return "samples from it again"
