@@ -12,6 +12,7 @@ import contextlib
 import ctypes
 import glob
 import json
+import mmap
 import os
 import pwd
 import re
@@ -46,7 +47,7 @@ HEAD = struct.Struct("<IIQIi")
 GRANT = struct.Struct("<IIIIQ" + "IIQ" * 8)
 WELCOME_SIZE = 72 + 4 * 32 + 16 * 8
 CPU_CLOCK = 1
-RECORD_MAPPING, MAPPING_DELETED, MAPPINGS_SIZE = 5, 1, 32768  # and common/record.h
+RECORD_SAMPLE, RECORD_MAPPING, MAPPING_DELETED, MAPPINGS_SIZE = 1, 5, 1, 32768  # and common/record.h
 
 
 class Failure(Exception):
@@ -491,6 +492,20 @@ class Session:
         follow, size = struct.unpack_from("<QI", data, 24)
         check(len(data) == 40 + MAPPINGS_SIZE and size <= MAPPINGS_SIZE, "MAPPINGS has a wrong size")
         return error, list(mappings(data[40:40 + size])), follow
+
+
+def ring_records(session, size):
+    """All records so far as bytes, and all of the ring's memory; nothing has been consumed and nothing overwritten."""
+    with mmap.mmap(session.fds[0], 4096 + size, mmap.MAP_SHARED, mmap.PROT_READ, offset=4096) as m:
+        end, = struct.unpack_from("<Q", m)
+        raw = m[4096:4096 + size]
+    check(end < size, "the ring is full")
+    records, at = [], 0
+    while at < end:
+        length = struct.unpack_from("<I", raw, at)[0] & 0x3fffffff
+        records.append(raw[at + 8:at + 8 + length])
+        at += 8 + (length + 7 & ~7)
+    return records, raw
 
 
 def grant_bytes(targets=False, kernel=False, hz=99, ring=65536, depth=127, n_events=1, event=CPU_CLOCK):

@@ -96,20 +96,6 @@ def symbols(session):
     return error, names, fd
 
 
-def ring_records(session, size):
-    """All records so far as bytes, and all of the ring's memory; nothing has been consumed and nothing overwritten."""
-    with mmap.mmap(session.fds[0], 4096 + size, mmap.MAP_SHARED, mmap.PROT_READ, offset=4096) as m:
-        end, = struct.unpack_from("<Q", m)
-        raw = m[4096:4096 + size]
-    h.check(end < size, "the ring is full")
-    records, at = [], 0
-    while at < end:
-        length = struct.unpack_from("<I", raw, at)[0] & 0x3fffffff
-        records.append(raw[at + 8:at + 8 + length])
-        at += 8 + (length + 7 & ~7)
-    return records, raw
-
-
 def sample(way, session, seconds=1.0):
     """(samples, stacks, raw) of a process of A's that is in system calls nearly all the time."""
     with h.killed(A.spawn("dd", "if=/dev/zero", "of=/dev/null", "bs=1M", stderr=subprocess.DEVNULL)) as p:
@@ -117,9 +103,9 @@ def sample(way, session, seconds=1.0):
         with way.act():
             h.check(session.target(p.pid)[0] == h.OK, "TARGET refused")
         h.check(session.start() == h.OK, "START refused")
-        h.until("samples", lambda: sum(r[0] == 1 for r in ring_records(session, 1 << 20)[0]) > 200, timeout=60)
+        h.until("samples", lambda: sum(r[0] == 1 for r in h.ring_records(session, 1 << 20)[0]) > 200, timeout=60)
         h.check(session.stop() == h.OK, "STOP refused")
-    records, raw = ring_records(session, 1 << 20)
+    records, raw = h.ring_records(session, 1 << 20)
     samples, stacks = [], {}
     for r in records:
         if r[0] == 1:
