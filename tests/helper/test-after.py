@@ -1,17 +1,19 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
 """
 After the end of a session nothing more can be read through anything that its client ever got: each descriptor kept,
-duplicated and passed to another process, of a session of one's own and of one of everybody's; after close, after kill -9
-of the session and after kill -9 of the keeper.
+duplicated and passed to another process, of a session of one's own and of one of everybody's, with the kernel's names;
+after close, after kill -9 of the session and after kill -9 of the keeper.
 """
 
 import contextlib
+import fcntl
 import mmap
 import os
 import re
 import select
 import signal
 import socket
+import stat
 import subprocess
 import time
 
@@ -20,6 +22,11 @@ import harness as h
 A, B = h.users()
 # Ring: positions and data; counters. Sizes of the memory a client can map of them.
 RING_SIZE = 65536
+F_GET_SEALS, ALL_SEALS = 1034, 1 | 2 | 4 | 8
+
+
+def is_file(fd):
+    return stat.S_ISREG(os.fstat(fd).st_mode)
 
 
 class Holder:
@@ -53,13 +60,14 @@ class Holder:
     def look(fd):
         """All that can be read: by mapping, by reading, by the descriptor's own information."""
         seen = [h.read(f"/proc/self/fdinfo/{fd}")]
-        for size, offset in ((4096, 0), (4096, 4096), (2 * RING_SIZE, 8192)):
+        for size, offset in ((4096, 0), (4096, 4096), (2 * RING_SIZE, 8192), (0, 0)):
             with contextlib.suppress(OSError, ValueError):
                 with mmap.mmap(fd, size, mmap.MAP_SHARED, mmap.PROT_READ, offset=offset) as m:
                     seen.append(hash(m[:]))
         os.set_blocking(fd, False)
         with contextlib.suppress(OSError):
-            seen.append(os.read(fd, 4096))
+            # A file is mapped whole; and reading would move the offset that all duplicates share.
+            seen.append(os.fstat(fd).st_size if is_file(fd) else os.read(fd, 4096))
         seen.append(select.select([fd], [], [], 0)[0] != [])
         return seen
 
@@ -80,18 +88,24 @@ class Holder:
 def opened(scope):
     connection = A.connect()
     with connection:
-        session = h.open_session(connection, ring=RING_SIZE, hz=499, scope=("s", scope))
+        session = h.open_session(connection, ring=RING_SIZE, hz=499, scope=("s", scope), kernel=("s", "quiet"))
     with A.act():
         h.check(session.hello() == h.OK, "HELLO")
         h.check(session.start() == h.OK, "START")
+        error, _ = session.ask(h.SYMBOLS)
+        h.check(error == h.OK, f"SYMBOLS: error {error}")
         if scope == "system":
             h.check(session.maps(1)[0] == h.OK, "MAPS")
     return session
 
 
 def check_kinds(fds):
-    """Maps, and nothing that runs."""
-    for fd in fds:
+    """Maps, nothing that runs, and one file whose size and content stay."""
+    files = [fd for fd in fds if is_file(fd)]
+    h.check(len(files) == 1, f"{len(files)} files, not that of the kernel's names alone")
+    h.check(os.readlink(f"/proc/self/fd/{files[0]}").startswith("/memfd:"), "a file that is somewhere")
+    h.check(fcntl.fcntl(files[0], F_GET_SEALS) == ALL_SEALS, "names that may change")
+    for fd in set(fds) - set(files):
         link, info = os.readlink(f"/proc/self/fd/{fd}"), h.read(f"/proc/self/fdinfo/{fd}")
         h.check(link == "anon_inode:bpf-map", f"the client was given {link}")
         h.check(not re.search("^(prog_id|link_id|link_type|prog_tag):", info, re.M), f"{link}: {info}")
