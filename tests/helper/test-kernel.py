@@ -164,6 +164,13 @@ def check_sealed(fd):
         refused("an attribute", lambda: os.setxattr(fd, "user.x", b"x"))
 
 
+def file_of(session):
+    """What identifies the file with the names that the session hands out."""
+    error, _, fd = symbols(session)
+    h.check(error == h.OK, f"SYMBOLS: error {error}")
+    return os.fstat(fd).st_dev, os.fstat(fd).st_ino
+
+
 def check_names(names):
     wanted, start, _ = kallsyms()
     for module, number in names.numbers.items():
@@ -189,6 +196,16 @@ def test_names():
                     h.check(s.target(p.pid)[0] == h.OK, "TARGET refused")
                 h.check(s.start() == h.OK, "START refused")
                 h.check(symbols(s)[1].generation == 1, "nothing has changed, and there is a new generation")
+
+
+def test_shared():
+    """Made once for all sessions of a helper, whether they overlap or not."""
+    with way("bus") as w:
+        with ready(w) as first, ready(w) as second:
+            files = {file_of(first), file_of(second)}
+        with ready(w) as third:
+            files.add(file_of(third))
+    h.check(len(files) == 1, f"three sessions got {len(files)} files")
 
 
 def test_frames():
@@ -344,4 +361,4 @@ def test_modules():
     h.fork(session)
 
 
-h.main(test_names, test_frames, test_without, test_restricted, test_modules)
+h.main(test_names, test_shared, test_frames, test_without, test_restricted, test_modules)
