@@ -10,6 +10,8 @@ import contextlib
 import json
 import math
 import os
+import re
+import shutil
 import signal
 import sqlite3
 import subprocess
@@ -166,8 +168,26 @@ def check_foreign(title, recording):
           f"{title}: takes_seventy has {shares.get('takes_seventy', 0):.1f} % of {rows['samples']} samples")
 
 
+def check_unreadable(directory):
+    """Of a program that the recorder may not read there are addresses, and the kernel's names are no help."""
+    program = os.path.join(directory, "unreadable")
+    shutil.copy(workload("shares"), program)
+    shutil.chown(program, OTHER_USER)
+    os.chmod(program, 0o711)
+    readable = subprocess.run(["as-user", USER, "test", "-r", program], stdin=subprocess.DEVNULL).returncode
+    check(readable == 1, "unreadable: the recorder cannot read it")
+    with running(OTHER_USER, program, "300") as pid:
+        r = Recording(directory, "unreadable", "-a", "-p", str(pid), "-d", "2", rate=499)
+    rows = [row for row in r.report("function")["rows"] if not row["kernel"]]
+    own = sum(row["self_samples"] for row in rows if re.fullmatch(r"unreadable\+0x[0-9a-f]+", row["name"]))
+    check(own > 0.9 * sum(row["self_samples"] for row in rows) > 100, f"unreadable: {own} samples have an address in it")
+    named = [row["name"] for row in rows if row["name"].startswith(("takes_", "main"))]
+    check(not named, f"unreadable: functions are {', '.join(named) or 'not named'}")
+
+
 def test_all(directory):
     """With --all, other users' processes: all of them while a command runs, or those named by -p."""
+    check_unreadable(directory)
     with running(OTHER_USER, workload("shares"), "300") as pid:
         r = Recording(directory, "all", "-a", "--", "sleep", "2", rate=499)
         check_foreign("all", r)
