@@ -16,7 +16,7 @@ import sys
 import tempfile
 import time
 
-from truth import RATE, USER, WORKLOADS, Recording, check, check_shares, comm_of, exit_status, workload
+from truth import RATE, USER, WORKLOADS, Recording, check, check_shares, comm_of, exit_status, stat_of, workload
 
 N = 500
 BRIEF = [workload(f"brief-{i}") for i in range(1, 6)]
@@ -46,12 +46,28 @@ class Sleepy(Recording):
         while comm_of(p.pid) != "ringside" or not os.path.exists(self.path):
             time.sleep(0.01)
         time.sleep(2)
+        command = self.command_of(p.pid)
+        self.slept = [self.runs(command)]
         os.kill(p.pid, signal.SIGSTOP)
         time.sleep(2)
+        self.slept.append(self.runs(command))
         os.kill(p.pid, signal.SIGCONT)
         self.printed = p.communicate()[0]
         if p.returncode != 0:
             raise RuntimeError(f"{name}: exit {p.returncode}")
+
+    @staticmethod
+    def command_of(pid):
+        """What it started for us to see: the only child that is not of its own kind."""
+        with open(f"/proc/{pid}/task/{pid}/children", encoding="ascii") as f:
+            children = [int(child) for child in f.read().split()]
+        return next((child for child in children if comm_of(child) != "ringside"), None)
+
+    @staticmethod
+    def runs(pid):
+        """Nobody waits for it while its parent is stopped: what has ended is a zombie."""
+        fields = stat_of(pid) if pid else None
+        return bool(fields) and fields[0] not in "ZX"
 
 
 def check_brief(title, recording):
@@ -79,7 +95,9 @@ def check_brief(title, recording):
 
 def test_brief(directory):
     check_brief("short-lived", Recording(directory, "brief", "--", workload("swarm"), str(N), *BRIEF))
-    check_brief("short-lived, asleep", Sleepy(directory, "asleep", "--", workload("swarm"), str(N), *BRIEF))
+    asleep = Sleepy(directory, "asleep", "--", workload("swarm"), str(N), *BRIEF)
+    check(asleep.slept == [True, True], f"asleep: the command runs before and after that: {asleep.slept}")
+    check_brief("short-lived, asleep", asleep)
 
 
 def test_swap(directory):
