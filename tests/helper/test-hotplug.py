@@ -13,6 +13,7 @@ import time
 import harness as h
 
 A, _ = h.users()
+RING_SIZE = 65536
 KNOB = "/sys/devices/system/cpu/cpu1/online"
 
 
@@ -28,12 +29,19 @@ def counts_of(session):
     return struct.unpack_from("<Q", data, 24 + 3 * 8 * 8)[0] / 1e9
 
 
+def cpus_of(session, pid):
+    """Where this process was sampled."""
+    records = h.ring_records(session, RING_SIZE)[0]
+    samples = [r for r in records if r[0] == h.RECORD_SAMPLE and struct.unpack_from("<I", r, 16)[0] == pid]
+    return {struct.unpack_from("<H", r, 4)[0] for r in samples}
+
+
 def events_of(session):
     return h.perf_events(h.role_pids("session"))
 
 
 def test_cpu_comes_back():
-    with A.connect() as connection, h.open_session(connection) as session:
+    with A.connect() as connection, h.open_session(connection, ring=RING_SIZE) as session:
         with A.act():
             h.check(session.hello() == h.OK and session.start() == h.OK, "no session")
         cpus = os.sysconf("SC_NPROCESSORS_ONLN")
@@ -49,6 +57,9 @@ def test_cpu_comes_back():
         after = time.clock_gettime(time.CLOCK_BOOTTIME)
         missed = counts_of(session)
         h.check(0.1 <= missed <= after - before, f"{missed} s missed in {after - before} s")
+        with h.killed(A.spin()) as p:
+            os.sched_setaffinity(p.pid, {1})
+            h.until("a process is sampled on it", lambda: 1 in cpus_of(session, p.pid))
         # And it counts: nothing more is missed.
         time.sleep(0.3)
         h.check(counts_of(session) == missed, "the new event does not count")
