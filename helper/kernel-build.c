@@ -76,7 +76,7 @@ void kernel_build_refresh(KernelBuild *build) {
         uint64_t hash;
 
         if (build->symbols_fd < 0 || build->child_fd >= 0 || clock_gettime(CLOCK_MONOTONIC, &now) < 0 ||
-            (build->checked != 0 && build->checked == (uint64_t) now.tv_sec))
+            (build->checked != 0 && (uint64_t) now.tv_sec <= build->checked + build->wait))
                 return;
         build->checked = now.tv_sec;
         hash = kernel_modules_hash(build->modules_fd);
@@ -91,17 +91,19 @@ void kernel_build_take(KernelBuild *build) {
 
         r = packet_receive(build->child_fd, &result, sizeof(result), 1, MSG_DONTWAIT, &packet);
         build->child_fd = close_fd(build->child_fd);
-        /* It died: another may fare better. Where it only says that there are no names, there never will be any. */
-        if (r <= 0 || packet.size != sizeof(result))
+        /* It died: another may not, later. Where it only says that there are no names, there never will be any. */
+        if (r <= 0 || packet.size != sizeof(result)) {
                 build->modules_hash = 0;
-        else if (packet.n_fds == 1 && fcntl(packet.fds[0], F_GET_SEALS) == KERNEL_NAMES_SEALS &&
-                 result.next_module >= build->newest.next_module && bpf_map_freeze(build->next.map_fd) == 0) {
+                build->wait = MIN(2 * build->wait + 1, 60U);
+        } else if (packet.n_fds == 1 && fcntl(packet.fds[0], F_GET_SEALS) == KERNEL_NAMES_SEALS &&
+                   result.next_module >= build->newest.next_module && bpf_map_freeze(build->next.map_fd) == 0) {
                 close_fd(build->newest.map_fd);
                 close_fd(build->newest.names_fd);
                 build->newest = (KernelGeneration){build->newest.number + 1, TAKE_FD(build->next.map_fd),
                                                    packet.fds[0], result.next_module,
                                                    lseek(packet.fds[0], 0, SEEK_END)};
                 packet.n_fds = 0;
+                build->wait = 0;
         }
         if (r > 0)
                 packet_done(&packet);

@@ -16,7 +16,7 @@ typedef struct KernelBuild {
         int modules_fd; /* /proc/modules, the same */
         KernelGeneration newest, next; /* the map of the newest is frozen */
         uint64_t modules_hash;
-        uint64_t checked; /* CLOCK_MONOTONIC, s */
+        uint64_t checked, wait; /* when, CLOCK_MONOTONIC, and how long not again, after builds that died; s */
         int child_fd;     /* of a build under way: ready when it is over; -1: there is none */
 } KernelBuild;
 
