@@ -20,7 +20,7 @@
 typedef struct SessionNames {
         uint64_t next;       /* ns CLOCK_MONOTONIC: when to ask again */
         uint64_t last;       /* when it was asked */
-        uint64_t generation; /* that was delivered last */
+        uint64_t generation; /* whose names were delivered last, 0: of none */
         bool told;           /* something was delivered, */
         bool none;           /* and it was that there are none */
         uint8_t modules[RS_MODULE_MAX / 8]; /* bits: numbers that were seen before something was asked */

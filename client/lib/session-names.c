@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 /*
  * When to ask for the names of kernel functions. Once a second, to notice modules that came; and at once for a
- * stack with a module that was not there before, so that its names are delivered before it. An answer
- * with the generation that was there already is no news.
+ * stack with a module that was not there before, so that its names are delivered before it. An answer with
+ * the generation that was there already is no news; as a rule it comes without a memfd, which a session gives once.
  */
 
 #include <time.h>
@@ -31,11 +31,12 @@ static int deliver(RingsideSession *session, int fd, uint64_t size, uint64_t gen
         };
         int r;
 
-        if (names->told && names->none == (fd < 0) && names->generation == generation)
+        if (names->told && names->none == (fd < 0) && (fd < 0 || names->generation == generation))
                 return 0;
         names->told = true;
         names->none = fd < 0;
-        names->generation = generation;
+        if (fd >= 0)
+                names->generation = generation;
         r = func(&record, userdata);
         return r < 0 ? r : 1;
 }
@@ -53,6 +54,9 @@ static int ask(RingsideSession *session, RingsideRecordFunc func, void *userdata
         r = session_ask(session, RS_SYMBOLS, &request.m, sizeof(request), -1, &answer, sizeof(answer.symbols), &packet);
         if (r < 0 && session->ended)
                 return 0; /* what is in the ring still counts */
+        if (r >= 0 && packet.n_fds == 0 && answer.symbols.generation != 0 &&
+            answer.symbols.generation == session->names.generation)
+                return 0; /* the names are here */
         if (r < 0 || packet.n_fds != 1) {
                 session->error = before;
                 packet_done(&packet);

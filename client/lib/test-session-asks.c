@@ -112,6 +112,13 @@ static void answer_names(Fixture *f, uint64_t generation) {
         answer(f, &a.m, RS_SYMBOL_NAMES, sizeof(a), RS_OK, fd);
 }
 
+/* As a session does whose names the client has got. */
+static void answer_nothing_new(Fixture *f, uint64_t generation) {
+        struct rs_symbols a = { .generation = generation, .size = 77 };
+
+        answer(f, &a.m, RS_SYMBOL_NAMES, sizeof(a), RS_OK, -1);
+}
+
 static int remember(const RingsideRecord *record, void *userdata) {
         Fixture *f = userdata;
 
@@ -167,13 +174,16 @@ static void test_names(void **state) {
 
         /* Later, the same names are no news; others are. */
         assert_int_equal(dispatch(f), 0);
+        answer_nothing_new(f, 5);
+        f->session->names.next = 0;
+        assert_int_equal(dispatch(f), 0);
         answer_names(f, 5);
         f->session->names.next = 0;
         assert_int_equal(dispatch(f), 0);
         answer_names(f, 6);
         f->session->names.next = 0;
         assert_int_equal(dispatch(f), 1);
-        assert_int_equal(count_requests(f, RS_SYMBOLS), 3);
+        assert_int_equal(count_requests(f, RS_SYMBOLS), 4);
         assert_int_equal(count_fds(), fds);
 }
 
@@ -210,14 +220,39 @@ static void test_no_names(void **state) {
         answer(f, &a.m, RS_SYMBOL_NAMES, sizeof(a), RS_ERROR_NO_KERNEL_NAMES, -1);
         f->session->names.next = 0;
         assert_int_equal(dispatch(f), 0);
-        answer_names(f, 0);
+        answer_names(f, 1);
         f->session->names.next = 0;
         assert_int_equal(dispatch(f), 1);
-        /* An answer without what it promises has nothing to give. */
-        answer(f, &a.m, RS_SYMBOL_NAMES, sizeof(a), RS_OK, -1);
-        f->session->names.next = 0;
-        assert_int_equal(dispatch(f), 1);
-        assert_int_equal(f->seen[0].kernel_names.fd, -1);
+}
+
+/* An answer that promises what was never given has nothing to give, and is not asked again at once. */
+static void test_names_not_given(void **state) {
+        const uint64_t first[] = { 0, 1, UINT64_MAX }, then[] = { 0, 1, 3, UINT64_MAX };
+        Fixture *f = *state;
+
+        for (size_t i = 0; i < ELEMENTSOF(first); i++) {
+                answer_nothing_new(f, first[i]);
+                f->session->names.next = 0;
+                assert_int_equal(dispatch(f), i == 0);
+                assert_int_equal(dispatch(f), 0);
+        }
+        assert_int_equal(f->session->names.generation, 0);
+        assert_int_equal(count_requests(f, RS_SYMBOLS), ELEMENTSOF(first));
+        for (size_t i = 0; i < ELEMENTSOF(then); i++) {
+                answer_names(f, 2);
+                f->session->names.next = 0;
+                assert_int_equal(dispatch(f), 1);
+                assert_true(f->seen[0].kernel_names.fd >= 0);
+                answer_nothing_new(f, then[i]);
+                f->session->names.next = 0;
+                assert_int_equal(dispatch(f), 1);
+                assert_int_equal(f->seen[0].kernel_names.fd, -1);
+                answer_nothing_new(f, 2);
+                f->session->names.next = 0;
+                assert_int_equal(dispatch(f), 0);
+        }
+        assert_int_equal(ringside_session_get_error(f->session)->code, 0);
+        assert_int_equal(count_requests(f, RS_SYMBOLS), 3 * ELEMENTSOF(then));
 }
 
 static void test_not_granted(void **state) {
@@ -386,6 +421,7 @@ int main(void) {
                 cmocka_unit_test_setup_teardown(test_names, setup, teardown),
                 cmocka_unit_test_setup_teardown(test_new_module, setup, teardown),
                 cmocka_unit_test_setup_teardown(test_no_names, setup, teardown),
+                cmocka_unit_test_setup_teardown(test_names_not_given, setup, teardown),
                 cmocka_unit_test_setup_teardown(test_not_granted, setup, teardown),
                 cmocka_unit_test_setup_teardown(test_maps, maps_setup, maps_teardown),
                 cmocka_unit_test_setup_teardown(test_hostile_maps, maps_setup, maps_teardown),
