@@ -22,7 +22,7 @@
  *      STOP                         ->
  *                                   <-  STOPPED           (START may follow)
  *      SYMBOLS                      ->                    (whenever, with profile-kernel)
- *                                   <-  SYMBOL_NAMES + memfd
+ *                                   <-  SYMBOL_NAMES + memfd, where there are new ones
  *      MAPS + pidfd                 ->                    (whenever, with profile-system)
  *                                   <-  MAPPINGS
  *                                   <-  END               (and the socket closes)
@@ -188,9 +188,13 @@ struct rs_target {
         __u64 cgroup;
 };
 
+/*
+ * SYMBOL_NAMES. The names of a generation come once, with the first answer that tells of it. Without a memfd an answer
+ * says that there is nothing newer: a session lets no descriptors lie in the socket of a client that does not read.
+ */
 struct rs_symbols {
         struct rs_message m;
-        __u64 generation;
+        __u64 generation; /* from 1, and rises whenever modules have changed */
         __u64 size; /* bytes in the memfd, whose format is in kernel-names.h */
 };
 

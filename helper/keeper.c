@@ -31,6 +31,7 @@ typedef struct Child {
         unsigned n_events, n_waits;
         struct rs_grant grant;
         bool waits_for_kernel; /* the first build is under way */
+        uint64_t kernel_sent;  /* the generation: no descriptors twice, for a session that lets them lie */
 } Child;
 
 typedef struct Keeper {
@@ -193,7 +194,7 @@ static int keeper_open_event(Child *child, const struct perf_event_request *requ
         return packet_send(child->fd, &answer, sizeof(answer), &fd, fd >= 0, MSG_DONTWAIT);
 }
 
-static int keeper_tell_kernel(const Keeper *keeper, Child *child, uint64_t has) {
+static int keeper_tell_kernel(const Keeper *keeper, Child *child) {
         const KernelBuild *build = keeper->build;
         const struct session_answer answer = {
                 .op = SESSION_OP_KERNEL,
@@ -202,25 +203,26 @@ static int keeper_tell_kernel(const Keeper *keeper, Child *child, uint64_t has) 
                 .size = build->newest.size,
         };
         const int fds[] = {build->newest.map_fd, build->newest.names_fd};
+        const size_t n = build->newest.number > child->kernel_sent ? ELEMENTSOF(fds) : 0;
 
         child->waits_for_kernel = false;
-        return packet_send(child->fd, &answer, sizeof(answer), fds, build->newest.number > has ? ELEMENTSOF(fds) : 0,
-                           MSG_DONTWAIT);
+        child->kernel_sent = build->newest.number;
+        return packet_send(child->fd, &answer, sizeof(answer), fds, n, MSG_DONTWAIT);
 }
 
 /* Nobody waits but for the first tables, while they are being made: the next question gets newer ones. */
-static int keeper_ask_kernel(Keeper *keeper, Child *child, uint64_t has) {
+static int keeper_ask_kernel(Keeper *keeper, Child *child) {
         if (!(child->grant.grants & RS_GRANT_KERNEL))
                 return -EBADMSG;
         kernel_build_refresh(keeper->build);
         child->waits_for_kernel = keeper->build->newest.number == 0 && keeper->build->child_fd >= 0;
-        return child->waits_for_kernel ? 0 : keeper_tell_kernel(keeper, child, has);
+        return child->waits_for_kernel ? 0 : keeper_tell_kernel(keeper, child);
 }
 
 static void keeper_take_kernel(Keeper *keeper) {
         kernel_build_take(keeper->build);
         for (size_t i = 0; i < ELEMENTSOF(keeper->children); i++)
-                if (keeper->children[i].waits_for_kernel && keeper_tell_kernel(keeper, &keeper->children[i], 0) < 0)
+                if (keeper->children[i].waits_for_kernel && keeper_tell_kernel(keeper, &keeper->children[i]) < 0)
                         keeper->children[i].fd = close_fd(keeper->children[i].fd);
 }
 
@@ -236,7 +238,7 @@ static int keeper_answer_session(Keeper *keeper, Child *child) {
                 return -EBADMSG;
         if (request.op == SESSION_OP_EVENT)
                 return keeper_open_event(child, &request.event);
-        return request.op == SESSION_OP_KERNEL ? keeper_ask_kernel(keeper, child, request.generation) : -EBADMSG;
+        return request.op == SESSION_OP_KERNEL ? keeper_ask_kernel(keeper, child) : -EBADMSG;
 }
 
 static void keeper_reap(Keeper *keeper) {

@@ -52,14 +52,13 @@ struct keeper_setup {
 /* Between a session and its keeper: each question has one answer of the same op. */
 enum session_op {
         SESSION_OP_EVENT = 1,   /* open this event of the grant there; one fd where error is 0 */
-        SESSION_OP_KERNEL = 2,  /* with RS_GRANT_KERNEL: rs_kernel's map and the names' memfd, if newer than `generation` */
+        SESSION_OP_KERNEL = 2,  /* with RS_GRANT_KERNEL: rs_kernel's map and the names' memfd, once for each generation */
         SESSION_OP_REVOKED = 3, /* unasked, from the keeper: the grant is withdrawn */
 };
 
 struct session_request {
         uint32_t op;
         uint32_t pad;
-        uint64_t generation; /* KERNEL: what the session has, 0: nothing yet */
         struct perf_event_request event;
 };
 

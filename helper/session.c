@@ -39,7 +39,7 @@ typedef struct Session {
         enum rs_error load_error;
         int load_errno;
         uint64_t kernel_generation, kernel_size; /* 0: no ranges and names yet */
-        int kernel_names_fd;
+        int kernel_names_fd; /* -1: none, or the client has got it */
         Sampler *sampler;
 } Session;
 
@@ -299,7 +299,7 @@ static int session_target(Session *session, const union rs_any_message *any, Pac
  * is closed. Without any the programs tell "the kernel", and nothing else is different.
  */
 static int session_update_kernel(Session *session) {
-        const struct session_request request = {.op = SESSION_OP_KERNEL, .generation = session->kernel_generation};
+        const struct session_request request = {.op = SESSION_OP_KERNEL};
         struct session_answer answer;
         Packet packet;
         int r;
@@ -318,6 +318,7 @@ static int session_update_kernel(Session *session) {
         return r;
 }
 
+/* Each memfd goes out once: those in a socket that nobody reads count against our user, even when we are gone. */
 static int session_symbols(Session *session, const union rs_any_message *any, _unused_ Packet *packet) {
         struct rs_symbols answer = {};
         enum rs_error error = RS_OK;
@@ -328,11 +329,13 @@ static int session_symbols(Session *session, const union rs_any_message *any, _u
         else if ((detail = session_update_kernel(session)) < 0)
                 error = detail == -ENODATA ? RS_ERROR_NO_KERNEL_NAMES : RS_ERROR_INTERNAL;
         answer_init(&answer.m, &any->m, error, detail);
-        if (error == RS_OK) {
-                answer.generation = session->kernel_generation;
-                answer.size = session->kernel_size;
-        }
-        return session_send(session, &answer.m, sizeof(answer), &session->kernel_names_fd, error == RS_OK);
+        if (error != RS_OK)
+                return session_send(session, &answer.m, sizeof(answer), NULL, 0);
+        answer.generation = session->kernel_generation;
+        answer.size = session->kernel_size;
+        detail = session_send(session, &answer.m, sizeof(answer), &session->kernel_names_fd, session->kernel_names_fd >= 0);
+        session->kernel_names_fd = close_fd(session->kernel_names_fd);
+        return detail;
 }
 
 /* ---- START, STOP, STATS ---- */

@@ -106,6 +106,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
                 .grant = {.uid = getuid(), .grants = RS_GRANT_TARGETS, .max_frames = 127, .nr_events = 2, .ring_size = 65536},
                 .state = SESSION_NEW,
                 .n_cpus = 2,
+                .kernel_names_fd = -1,
                 .sampler = &sampler,
         };
         int client[2], keeper[2];
