@@ -67,7 +67,9 @@ def switched(session, other, *ask, ends=False):
     command = session.start("/test/ask.py", "--stay", *ask)
     granted = command.line()
     other.bring_to_front()
-    # What has not ended by then is taken to go on.
+    # Once another session is open, the helper has heard of it. What has not ended soon after that is taken to go on.
+    opened = other.run("/test/ask.py", "own", "no")[1].strip()
+    check(opened == "granted", f"the user in front: {opened}")
     command.readable(20 if ends else 2)
     command.terminate()
     session.bring_to_front()
