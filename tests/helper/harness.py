@@ -25,7 +25,7 @@ import sys
 import time
 import traceback
 
-from dbus_client import Connection, DBusError
+from dbus_client import BUS, Connection, DBusError
 
 NAME, PATH = "org.ringside.Helper1", "/org/ringside/Helper1"
 ERROR = NAME + ".Error."
@@ -327,6 +327,23 @@ class Flat:
 
 
 # The bus.
+
+class Monitor:
+    """All that goes over the bus from now on."""
+
+    def __init__(self):
+        self.connection = Connection()
+        self.connection.call(BUS, "/org/freedesktop/DBus", "org.freedesktop.DBus.Monitoring", "BecomeMonitor", "asu",
+                             [[], 0])
+
+    def wait_for(self, member, timeout=10):
+        end = time.monotonic() + timeout
+        while True:
+            message = self.connection.receive(end - time.monotonic())
+            check(message, f"no {member} on the bus")
+            if message.member == member:
+                return message.body
+
 
 def events(hz=99):
     return ("a(sbt)", [("cpu-clock", False, hz)])

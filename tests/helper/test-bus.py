@@ -168,28 +168,11 @@ def test_vanished():
     flat.check()
 
 
-class Monitor:
-    """All that goes over the bus from now on."""
-
-    def __init__(self):
-        self.connection = Connection()
-        self.connection.call(BUS, "/org/freedesktop/DBus", "org.freedesktop.DBus.Monitoring", "BecomeMonitor", "asu",
-                             [[], 0])
-
-    def wait_for(self, member, timeout=10):
-        end = time.monotonic() + timeout
-        while True:
-            message = self.connection.receive(end - time.monotonic())
-            h.check(message, f"no {member} on the bus")
-            if message.member == member:
-                return message.body
-
-
 def test_pending():
     """polkit has the question and does not answer."""
     flat = settled()
     pid = polkitd()
-    monitor = Monitor()
+    monitor = h.Monitor()
     a, b = A.connect(), B.connect()
     os.kill(pid, signal.SIGSTOP)
     try:
