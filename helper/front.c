@@ -82,6 +82,15 @@ static const sd_bus_vtable vtable[] = {
         SD_BUS_VTABLE_END,
 };
 
+const char *front_new_owner(sd_bus_message *m, const char *name) {
+        const char *sender = sd_bus_message_get_sender(m), *of, *owner;
+
+        if (!sender || strcmp(sender, "org.freedesktop.DBus") != 0 ||
+            sd_bus_message_read(m, "sss", &of, NULL, &owner) < 0 || strcmp(of, name) != 0)
+                return NULL;
+        return owner;
+}
+
 /* ---- idle ---- */
 
 static bool front_is_idle(const Front *front) {

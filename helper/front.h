@@ -68,5 +68,10 @@ bool request_revoked(Front *front, uint32_t id);
 void request_free_all(Front *front);
 /* Called by requests when they are done. */
 void front_touch(Front *front);
+/*
+ * m: a NameOwnerChanged. Returns who owns the name now, "": nobody; NULL where it is about another name,
+ * or not from the bus: anybody may send a signal to us alone, and sd-bus does not look who has.
+ */
+const char *front_new_owner(sd_bus_message *m, const char *name);
 /* NULL: it works here. Else why it does not. */
 const char *front_event_problem(const Front *front, uint32_t event_id);

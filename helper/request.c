@@ -22,6 +22,7 @@ struct Request {
         Front *front;
         size_t index; /* in front->requests */
         uint32_t id;
+        char question[32]; /* polkit's name for it */
         bool charged;
         bool counted;  /* among the sessions its user may open; until then nobody gets to write the journal */
         bool asking;   /* polkit has our question */
@@ -41,6 +42,12 @@ static Request *request_free(Request *request) {
         if (!request)
                 return NULL;
         front = request->front;
+        /* Nobody waits for the answer any more, so nobody is to be asked for a password. */
+        if (request->asking)
+                (void) sd_bus_call_method_async(front->bus, NULL, "org.freedesktop.PolicyKit1",
+                                                "/org/freedesktop/PolicyKit1/Authority",
+                                                "org.freedesktop.PolicyKit1.Authority", "CancelCheckAuthorization",
+                                                NULL, NULL, "s", request->question);
         front->requests[request->index] = NULL;
         if (request->charged && !request->spawning) {
                 budget_release(&front->budget, request->id);
@@ -129,10 +136,6 @@ static void request_spawn(Request *request) {
 
 /* ---- polkit ---- */
 
-static void cancellation_id(const Request *request, char text[static 32]) {
-        snprintf(text, 32, "ringside-%" PRIu32, request->id);
-}
-
 static int request_ask(Request *request);
 
 /* Kernel frames are a wish: without a yes to them there is a session all the same, which tells its client so. */
@@ -170,15 +173,13 @@ static int on_polkit(sd_bus_message *reply, void *userdata, _unused_ sd_bus_erro
         return 1;
 }
 
-/* No timeout while a person types; the caller's end cancels it. */
+/* No timeout while a person types; the request's end cancels it. */
 static int request_ask(Request *request) {
         _cleanup_(sd_bus_message_unrefp) sd_bus_message *m = NULL;
         bool interactive = sd_bus_message_get_allow_interactive_authorization(request->message) > 0 &&
                            (!request->admitted || request->kernel == OPTIONS_KERNEL_ASK);
-        char cancel[32];
         int r;
 
-        cancellation_id(request, cancel);
         r = sd_bus_message_new_method_call(request->front->bus, &m, "org.freedesktop.PolicyKit1",
                                            "/org/freedesktop/PolicyKit1/Authority",
                                            "org.freedesktop.PolicyKit1.Authority", "CheckAuthorization");
@@ -187,7 +188,7 @@ static int request_ask(Request *request) {
         r = sd_bus_message_append(m, "(sa{sv})sa{ss}us", "system-bus-name", 1, "name", "s",
                                   sd_bus_message_get_sender(request->message),
                                   request->admitted ? FRONT_ACTION_KERNEL : request_action(request), 0,
-                                  interactive ? 1U : 0U, cancel);
+                                  interactive ? 1U : 0U, request->question);
         if (r < 0)
                 return r;
         r = sd_bus_call_async(request->front->bus, &request->call, m, on_polkit, request, UINT64_MAX);
@@ -211,17 +212,12 @@ bool request_revoked(Front *front, uint32_t id) {
         return true;
 }
 
-static int on_vanished(_unused_ sd_bus_message *m, void *userdata, _unused_ sd_bus_error *error) {
+static int on_vanished(sd_bus_message *m, void *userdata, _unused_ sd_bus_error *error) {
         Request *request = userdata;
-        char cancel[32];
+        const char *owner = front_new_owner(m, sd_bus_message_get_sender(request->message));
 
-        if (request->asking) {
-                cancellation_id(request, cancel);
-                (void) sd_bus_call_method_async(request->front->bus, NULL, "org.freedesktop.PolicyKit1",
-                                                "/org/freedesktop/PolicyKit1/Authority",
-                                                "org.freedesktop.PolicyKit1.Authority", "CancelCheckAuthorization",
-                                                NULL, NULL, "s", cancel);
-        }
+        if (!owner || *owner)
+                return 0;
         request_log(request, LOG_NOTICE, "refused", ": the caller has gone");
         request_free(request);
         return 0;
@@ -345,6 +341,7 @@ int request_start(sd_bus_message *m, void *userdata, sd_bus_error *error) {
         };
         /* Until the bus has told: nobody. */
         request->grant.uid = UINT32_MAX;
+        snprintf(request->question, sizeof(request->question), "ringside-%" PRIu32, request->id);
         front->requests[i] = request;
         front_touch(front);
         r = request_look_up(request);

@@ -193,8 +193,10 @@ class Connection:
     def answer_error(self, call, name, text):
         self._send(3, [(4, ("s", name)), (5, ("u", call.serial)), (6, ("s", call.sender))], "s", [text])
 
-    def signal(self, path, interface, member, signature, *args):
-        self._send(4, [(1, ("o", path)), (2, ("s", interface)), (3, ("s", member))], signature, args)
+    def signal(self, path, interface, member, signature, *args, dest=None):
+        """To everybody who listens, or to dest, whether it does or not."""
+        fields = [(1, ("o", path)), (2, ("s", interface)), (3, ("s", member))]
+        self._send(4, fields + [(6, ("s", dest))] if dest else fields, signature, args)
 
     def _parse(self):
         """One message off the buffer, or None."""

@@ -195,6 +195,13 @@ def test_pending():
         a = A.connect()
         first = a.send(h.NAME, h.PATH, h.NAME, "OpenSession", "a{sv}", [h.options()])
         h.check(monitor.wait_for("CheckAuthorization")[0][1]["name"] == a.name, "the place is not free again")
+        # Only the bus can tell that somebody has gone, though anybody may say so.
+        b.signal("/org/freedesktop/DBus", BUS, "NameOwnerChanged", "sss", a.name, a.name, "",
+                 dest=b.call(BUS, "/org/freedesktop/DBus", BUS, "GetNameOwner", "s", [h.NAME])[0])
+        h.call(b, "ListEvents")
+        with A.connect() as c:
+            name, text = h.open_error(c, h.options())
+            h.check(name == PENDING, f"somebody else has ended a request: {name}: {text}")
     finally:
         os.kill(pid, signal.SIGCONT)
     os.close(a.wait(first)[0])

@@ -159,20 +159,23 @@ def test_while_polkit_is_asked():
     """No grant for somebody who has gone meanwhile, however long polkit takes."""
     with seated() as (logind, connection):
         running(connection).close()
-        polkitd = h.named("polkitd")
+        polkitd, monitor = h.named("polkitd"), h.Monitor()
         os.kill(polkitd, signal.SIGSTOP)
         try:
             serial = connection.send(h.NAME, h.PATH, h.NAME, "OpenSession", "a{sv}",
                                      [h.options(scope=("s", "system"))])
-            h.until("logind was asked", lambda: logind.asked.count("Active") == 2)
+            question = monitor.wait_for("CheckAuthorization")[4]
             logind.set_active(False)
             try:
                 os.close(connection.wait(serial)[0])
                 raise h.Failure("granted")
             except h.DBusError as e:
                 h.check(e.name == h.ERROR + "Denied" and "seat" in e.text, str(e))
+            # Nor is anybody asked for a password any more.
+            h.check(monitor.wait_for("CancelCheckAuthorization") == [question], "another question was cancelled")
         finally:
             os.kill(polkitd, signal.SIGCONT)
+            monitor.connection.close()
         logind.active = True
         running(connection).close()
 
