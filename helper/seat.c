@@ -18,8 +18,10 @@ struct Seat {
         Front *front;
         uint32_t id, uid;
         bool watched;
-        char *session; /* its object path */
-        sd_bus_slot *call, *signals;
+        bool again;       /* something has changed since `call` asked */
+        char logind[256]; /* its unique name, the longest there is: who has answered last */
+        char *session;    /* its object path */
+        sd_bus_slot *call, *signals, *owner;
 };
 
 void seat_forget(Front *front, uint32_t id) {
@@ -31,6 +33,7 @@ void seat_forget(Front *front, uint32_t id) {
                 *at = seat->next;
                 sd_bus_slot_unref(seat->call);
                 sd_bus_slot_unref(seat->signals);
+                sd_bus_slot_unref(seat->owner);
                 free(seat->session);
                 free(seat);
         }
@@ -62,7 +65,6 @@ static bool seat_answered(Seat *seat, sd_bus_message *reply) {
 
 static int seat_get(Seat *seat, const char *path, const char *interface, const char *property,
                     sd_bus_message_handler_t handler) {
-        seat->call = sd_bus_slot_unref(seat->call);
         return sd_bus_call_method_async(seat->front->bus, &seat->call, LOGIND, path, "org.freedesktop.DBus.Properties",
                                         "Get", handler, seat, "ss", interface, property);
 }
@@ -73,6 +75,10 @@ static int on_active(sd_bus_message *reply, void *userdata, _unused_ sd_bus_erro
 
         if (!seat_answered(seat, reply) || sd_bus_message_read(reply, "v", "b", &active) < 0 || !active)
                 return seat_lost(seat);
+        snprintf(seat->logind, sizeof(seat->logind), "%s", sd_bus_message_get_sender(reply));
+        if (seat->again && seat_get(seat, seat->session, LOGIND ".Session", "Active", on_active) < 0)
+                return seat_lost(seat);
+        seat->again = false;
         if (!seat->watched) {
                 seat->watched = true;
                 request_seated(seat->front, seat->id);
@@ -80,20 +86,34 @@ static int on_active(sd_bus_message *reply, void *userdata, _unused_ sd_bus_erro
         return 1;
 }
 
-/* Whatever logind has to say: of a session's end it does not say that it is no longer active. */
-static int on_signal(_unused_ sd_bus_message *m, void *userdata, _unused_ sd_bus_error *error) {
+/*
+ * Whatever logind has to say: of a session's end it does not say that it is no longer active. And another logind in its
+ * place. One question at a time, and each answer counts: who makes it say much does not keep us from hearing the end.
+ */
+static int on_signal(sd_bus_message *m, void *userdata, _unused_ sd_bus_error *error) {
         Seat *seat = userdata;
+        const char *sender = sd_bus_message_get_sender(m), *owner = front_new_owner(m, LOGIND);
 
-        return seat_get(seat, seat->session, LOGIND ".Session", "Active", on_active) < 0 ? seat_lost(seat) : 0;
+        /* What it has said before its first answer is in that answer. */
+        if (!(sender && strcmp(sender, seat->logind) == 0) && !(owner && *owner))
+                return 0;
+        seat->again = seat->call;
+        if (!seat->call && seat_get(seat, seat->session, LOGIND ".Session", "Active", on_active) < 0)
+                return seat_lost(seat);
+        return 0;
 }
 
 /* Signals first, so that no change is missed. */
 static int on_seat(sd_bus_message *reply, void *userdata, _unused_ sd_bus_error *error) {
-        const char *name, *path, *match = "type='signal',sender='" LOGIND "',path_namespace='" LOGIND_PATH "'";
+        static const char signals[] = "type='signal',sender='" LOGIND "',path_namespace='" LOGIND_PATH "'";
+        static const char owner[] = "type='signal',sender='org.freedesktop.DBus',interface='org.freedesktop.DBus',"
+                                    "member='NameOwnerChanged',arg0='" LOGIND "'";
+        const char *name, *path;
         Seat *seat = userdata;
 
         if (!seat_answered(seat, reply) || sd_bus_message_read(reply, "v", "(so)", &name, &path) < 0 || !*name ||
-            sd_bus_add_match_async(seat->front->bus, &seat->signals, match, on_signal, NULL, seat) < 0 ||
+            sd_bus_add_match_async(seat->front->bus, &seat->signals, signals, on_signal, NULL, seat) < 0 ||
+            sd_bus_add_match_async(seat->front->bus, &seat->owner, owner, on_signal, NULL, seat) < 0 ||
             seat_get(seat, seat->session, LOGIND ".Session", "Active", on_active) < 0)
                 return seat_lost(seat);
         return 1;

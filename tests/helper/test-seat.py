@@ -24,13 +24,16 @@ E_REVOKED = 18
 class Logind(threading.Thread):
     """Who is in which session, and whether that is active. What is asked of it stands in `asked`."""
 
-    def __init__(self):
+    def __init__(self, **state):
         super().__init__(daemon=True)
         self.bus = Connection()
-        self.bus.call(BUS, "/org/freedesktop/DBus", BUS, "RequestName", "su", [LOGIND, 4])
         self.active, self.seat, self.display = True, ("seat0", SEAT), ("c1", SESSION)
         self.by_pid, self.there = True, True
+        self.storm, self.burst = 0, 10  # before so many answers, there is so much to be said
         self.asked = []
+        for name, value in state.items():
+            setattr(self, name, value)
+        self.bus.call(BUS, "/org/freedesktop/DBus", BUS, "RequestName", "su", [LOGIND, 4])
         self.start()
 
     def run(self):
@@ -44,6 +47,10 @@ class Logind(threading.Thread):
         what = call.body[-1] if call.member == "Get" else call.member
         self.asked.append(what)
         user = f"{PATH}/user/_{A.uid}"
+        if what == "Active" and self.storm:
+            self.storm -= 1
+            for _ in range(self.burst):
+                self.set_active(self.active)
         if what == "GetSessionByPID" and self.by_pid and call.body[0] == os.getpid():
             self.bus.answer(call, "o", SESSION)
         elif what == "Display" and call.path == user:
@@ -64,6 +71,9 @@ class Logind(threading.Thread):
         self.there = False
         self.bus.signal(PATH, LOGIND + ".Manager", "SessionRemoved", "so", "c1", SESSION)
 
+    def release(self):
+        self.bus.send(BUS, "/org/freedesktop/DBus", BUS, "ReleaseName", "s", [LOGIND])
+
     def end(self):
         self.bus.socket.shutdown(2)
         self.join()
@@ -72,9 +82,7 @@ class Logind(threading.Thread):
 
 @contextlib.contextmanager
 def seated(**state):
-    logind = Logind()
-    for name, value in state.items():
-        setattr(logind, name, value)
+    logind = Logind(**state)
     with A.connect() as connection:
         try:
             yield logind, connection
@@ -104,10 +112,10 @@ def test_seat_becomes_inactive():
         h.check(logind.asked == ["GetSessionByPID", "Seat", "Active"], f"logind was asked for {logind.asked}")
         logind.set_active(True)
         lives(session, connection)
-        processes = len(h.role_pids("session"))
+        h.until("only the two are left", lambda: len(h.role_pids("session")) == 2)
         logind.set_active(False)
         revoked(session)
-        h.until("its process is gone", lambda: len(h.role_pids("session")) == processes - 1)
+        h.until("its process is gone", lambda: len(h.role_pids("session")) == 1)
         # Nobody was asked about everybody's processes for this one.
         lives(own, connection)
 
@@ -180,6 +188,59 @@ def test_while_polkit_is_asked():
         running(connection).close()
 
 
+def test_many_signals():
+    """One question at a time, and one more for all that is said meanwhile."""
+    with seated() as (logind, connection), running(connection) as session:
+        logind.asked.clear()
+        logind.storm = 3
+        logind.set_active(True)
+        h.until("the storm is over", lambda: logind.storm == 0)
+        lives(session, connection)
+        first = logind.asked.index("GetSessionByPID")
+        h.check(logind.asked[:first] == ["Active"] * 4, f"asked for {logind.asked}")
+
+
+def test_storm():
+    """Though there is always something to be said before an answer, the end is heard."""
+    with seated() as (logind, connection), running(connection) as session:
+        logind.storm, logind.burst = 1 << 30, 1
+        logind.set_active(False)
+        revoked(session)
+
+
+def test_spoofed():
+    """Anybody may send a signal; what counts is what logind and the bus say."""
+    with seated() as (logind, connection), running(connection) as session:
+        helper = connection.call(BUS, "/org/freedesktop/DBus", BUS, "GetNameOwner", "s", [h.NAME])[0]
+        logind.asked.clear()
+        for _ in range(10):
+            connection.signal(SESSION, "org.freedesktop.DBus.Properties", "PropertiesChanged", "sa{sv}as",
+                              LOGIND + ".Session", [("Active", ("b", False))], [], dest=helper)
+            connection.signal(PATH, LOGIND + ".Manager", "SessionRemoved", "so", "c1", SESSION, dest=helper)
+            connection.signal("/org/freedesktop/DBus", BUS, "NameOwnerChanged", "sss", LOGIND, logind.bus.name,
+                              connection.name, dest=helper)
+        lives(session, connection)
+        h.check(logind.asked == ["GetSessionByPID", "Seat", "Active"], f"asked for {logind.asked}")
+        logind.set_active(False)
+        revoked(session)
+
+
+def test_logind_restarts():
+    """It comes back under another unique name, and what it says then counts, as what it has to say first."""
+    for active in (True, False):
+        with seated() as (logind, connection), running(connection) as session:
+            logind.release()
+            h.until("the name is free", lambda: not connection.call(BUS, "/org/freedesktop/DBus", BUS, "NameHasOwner",
+                                                                    "s", [LOGIND])[0])
+            h.check(session.stats()[0] == h.OK, "the session does not answer")
+            with seated(active=active) as (another, _):
+                h.until("it is asked", lambda: another.asked == ["Active"])
+                if active:
+                    lives(session, connection)
+                    another.set_active(False)
+                revoked(session)
+
+
 def test_without_logind():
     with A.connect() as connection, running(connection) as session:
         lives(session, connection)
@@ -203,4 +264,5 @@ def test_flat():
 
 subprocess.run(["polkit-rules", os.environ["RINGSIDE_TEST_SOURCE"] + "/tests/lib/profile-system.rules"], check=True)
 h.main(test_without_logind, test_seat_becomes_inactive, test_session_is_removed, test_before_hello, test_users_service,
-       test_not_watched, test_two_sessions, test_while_polkit_is_asked, test_flat)
+       test_not_watched, test_two_sessions, test_while_polkit_is_asked, test_many_signals, test_storm, test_spoofed,
+       test_logind_restarts, test_flat)
