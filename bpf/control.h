@@ -94,8 +94,10 @@ struct rs_task_info {
         __u32 tgid_root;             /* in the initial pid namespace: what the programs use as key */
         __u32 tid_root;              /* the same */
         __u32 ring_safe; /* the kernel has the fix for CVE-2024-41009 (bpf_ringbuf.pending_pos) */
+        __u32 mm_busy;   /* somebody changes its address space, or waits to: whoever reads it would wait as well */
+        __u32 pad;
 };
 
 _Static_assert(sizeof(struct rs_tracked_key) == 16 && sizeof(struct rs_tracked) == 16, "shared with the programs");
 _Static_assert(sizeof(struct rs_identity) == 48, "shared with the programs");
-_Static_assert(sizeof(struct rs_task_info) == 96, "shared with the programs");
+_Static_assert(sizeof(struct rs_task_info) == 104, "shared with the programs");

@@ -127,7 +127,10 @@ static __always_inline void leak_rewritten(__u64 address) {
         if (!r)
                 return;
         r->leaf = address;
-        r->leaf = kernel_frame(address);
+        /* As long as a stack takes. */
+        for (int i = 0; i < 32; i++)
+                r->stack = kernel_frame(address);
+        r->leaf = r->stack;
         r->stack = r->time = r->pid = r->tid = 0;
         r->r.type = 0x7f;
         r->r.event = 0;

@@ -105,8 +105,15 @@ struct cred {
         struct user_namespace *user_ns;
 };
 
+struct rw_semaphore {
+        struct {
+                long counter;
+        } count;
+};
+
 struct mm_struct {
         struct user_namespace *user_ns;
+        struct rw_semaphore mmap_lock;
 };
 
 struct mm_struct___before_6_18 {

@@ -438,6 +438,17 @@ DEFINE_SAMPLER(7)
 
 /* ---- the session's own questions ---- */
 
+/* kernel/locking/rwsem.c: a writer has it, or somebody waits. With PREEMPT_RT it has no such word. */
+#define RWSEM_BUSY 7
+
+static __always_inline bool mm_is_busy(struct task_struct *task) {
+        struct mm_struct *mm;
+        long count;
+
+        return bpf_core_field_exists(((struct rw_semaphore *) 0)->count.counter) && !READ_FAILS(mm, task->mm) && mm &&
+               !READ_FAILS(count, mm->mmap_lock.count.counter) && (count & RWSEM_BUSY) != 0;
+}
+
 SEC("iter/task")
 int describe(struct bpf_iter__task *ctx) {
         struct task_struct *task = ctx->task, *leader;
@@ -473,6 +484,7 @@ int describe(struct bpf_iter__task *ctx) {
         info.client_tid = numbers;
         info.watched = task_is_watched(task);
         info.ring_safe = bpf_core_field_exists(((struct bpf_ringbuf *) 0)->pending_pos);
+        info.mm_busy = mm_is_busy(task);
         bpf_seq_write(ctx->meta->seq, &info, sizeof(info));
         return 0;
 }

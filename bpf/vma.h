@@ -54,6 +54,17 @@ struct dentry {
         struct inode *d_inode;
 };
 
+/* Where a short name stands; d_shortname since 6.14. */
+struct dentry___iname {
+        unsigned char d_iname[40];
+};
+
+struct dentry___shortname {
+        struct {
+                unsigned char string[40];
+        } d_shortname;
+};
+
 struct vfsmount {
         struct super_block *mnt_sb;
         struct dentry *mnt_root;
@@ -123,13 +134,36 @@ static __always_inline struct vma_scratch *vma_scratch_get(__u32 whose) {
 #define PATH_ENDED 0
 #define PATH_GOES_ON 1
 
+/*
+ * A length and a name that do not belong together, as a rename makes them for a moment, must not make us read what
+ * stands behind the name: the kernel's addresses. So it is read as a string, which has to be as long as it
+ * is said to be, and one that stands in the entry itself has to end there.
+ */
+static __always_inline bool name_may_be(struct dentry *dentry, const void *name, __u32 len) {
+        __u64 size = bpf_core_field_exists(((struct dentry___shortname *) 0)->d_shortname)
+                             ? bpf_core_field_size(((struct dentry___shortname *) 0)->d_shortname)
+                             : bpf_core_field_size(((struct dentry___iname *) 0)->d_iname);
+
+        if (len == 0 || len > NAME_SIZE_MAX)
+                return false;
+        return (__u64) name - (__u64) dentry >= bpf_core_type_size(struct dentry) || len < size;
+}
+
 static __always_inline bool path_put(struct vma_scratch *v, const void *name, __u32 len) {
-        if (len == 0 || len > NAME_SIZE_MAX || v->at < len + 1 || v->at > RS_PATH_MAX - 1)
+        __u32 at;
+        char next;
+        long n;
+
+        if (v->at < len + 1 || v->at > RS_PATH_MAX - 1)
                 return false;
-        v->at -= len;
-        if (bpf_probe_read_kernel(&v->path[v->at & (RS_PATH_MAX - 1)], len & NAME_SIZE_MAX, name) != 0)
+        at = v->at - len;
+        /* The string's end goes where the name before it begins. */
+        next = v->path[v->at & (RS_PATH_MAX - 1)];
+        n = bpf_probe_read_kernel_str(&v->path[at & (RS_PATH_MAX - 1)], (len & NAME_SIZE_MAX) + 1, name);
+        v->path[v->at & (RS_PATH_MAX - 1)] = next;
+        if (n != (long) len + 1)
                 return false;
-        v->at--;
+        v->at = at - 1;
         v->path[v->at & (RS_PATH_MAX - 1)] = '/';
         return true;
 }
@@ -158,7 +192,8 @@ __noinline int path_step(__u32 whose) {
                 v->mount = (__u64) above;
                 return PATH_GOES_ON;
         }
-        if (READ_FAILS(len, dentry->d_name.len) || READ_FAILS(name, dentry->d_name.name) || !path_put(v, name, len))
+        if (READ_FAILS(len, dentry->d_name.len) || READ_FAILS(name, dentry->d_name.name) ||
+            !name_may_be(dentry, name, len) || !path_put(v, name, len))
                 goto incomplete;
         /* No directory has it, as memory that is mapped like a file: this is all the name there is. */
         if (parent == dentry)

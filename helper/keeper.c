@@ -10,6 +10,7 @@
 #include <sys/signalfd.h>
 #include <sys/socket.h>
 #include <sys/syscall.h>
+#include <sys/sysinfo.h>
 #include <sys/wait.h>
 
 #include "budget.h"
@@ -23,6 +24,8 @@
 
 /* What a wait for a thread in an exec costs a session of its events. */
 #define EVENTS_A_WAIT 64
+/* How often a session without targets may open its events on each CPU: anew whenever one has come back. */
+#define WIDE_OPENS 16
 
 typedef struct Child {
         pid_t pid; /* 0: free */
@@ -175,7 +178,7 @@ static int keeper_open_event(Child *child, const struct perf_event_request *requ
 
         if (request->event >= child->grant.nr_events)
                 return -EBADMSG;
-        if (child->n_events >= RS_TASK_EVENTS_MAX)
+        if (child->n_events >= (request->tid >= 0 ? RS_TASK_EVENTS_MAX : child->grant.nr_events * get_nprocs_conf() * WIDE_OPENS))
                 answer.error = EMFILE;
         else if ((child->grant.grants & RS_GRANT_TARGETS) ? request->tid < 1 || request->cpu != -1
                                                           : request->tid != -1 || request->cpu < 0)
@@ -184,11 +187,8 @@ static int keeper_open_event(Child *child, const struct perf_event_request *requ
                 fd = perf_event_open_one(&child->grant.events[request->event], request);
                 if (fd < 0)
                         answer.error = -fd;
-                /*
-                 * Everybody has waited for it, so that a session cannot have many of these. CPU-wide ones are opened
-                 * again whenever a CPU comes back: their number is bounded by the session's descriptors.
-                 */
-                child->n_events += fd >= 0 ? request->tid >= 0 : fd == -EAGAIN ? EVENTS_A_WAIT : 0;
+                /* Everybody has waited for it, so that a session cannot have many of these. */
+                child->n_events += fd >= 0 ? 1 : fd == -EAGAIN ? EVENTS_A_WAIT : 0;
                 child->n_waits += fd == -EAGAIN;
         }
         return packet_send(child->fd, &answer, sizeof(answer), &fd, fd >= 0, MSG_DONTWAIT);

@@ -13,6 +13,7 @@
 #include <sys/mman.h>
 #include <sys/random.h>
 #include <sys/syscall.h>
+#include <sys/time.h>
 
 #include "../bpf/kernel-version.h"
 #include "event-type.h"
@@ -20,6 +21,10 @@
 #include "map-list.h"
 #include "sampler.skel.h"
 #include "util.h"
+
+/* How long reading a process's mappings may take, and how often it is looked whether it can be done. */
+#define LIST_SEC 10
+#define LIST_TRIES 5
 
 typedef struct SamplerEvent {
         int perf_fd;
@@ -141,6 +146,7 @@ static inline void sampler_freep(Sampler **sampler) {
 int sampler_new(Sampler **ret, uint32_t id, const struct rs_grant *grant, unsigned n_cpus, enum rs_error *ret_error) {
         _cleanup_(sampler_freep) Sampler *sampler = calloc(1, sizeof(*sampler));
         _cleanup_free_ struct rs_task_info *self = NULL;
+        struct bpf_map *map;
         _cleanup_close_ int pidfd = -1, null = -1;
         size_t n;
         int r;
@@ -169,8 +175,13 @@ int sampler_new(Sampler **ret, uint32_t id, const struct rs_grant *grant, unsign
                 return r;
         sampler->skeleton->bss->helper_pid_ns = self[0].identity.pid_ns;
         null = open("/dev/null", O_RDONLY | O_CLOEXEC);
-        if (null < 0 || dup3(null, bpf_map__fd(sampler->skeleton->maps.bss), O_CLOEXEC) < 0)
+        if (null < 0)
                 return -errno;
+        /* What a session does not write any more it must not have, should it be taken over: raw frames, the identity. */
+        bpf_object__for_each_map(map, sampler->skeleton->obj)
+                if (map != sampler->skeleton->maps.rs_tracked && map != sampler->skeleton->maps.rs_kernel &&
+                    map != sampler->skeleton->maps.rs_mapping_question && dup3(null, bpf_map__fd(map), O_CLOEXEC) < 0)
+                        return -errno;
         *ret_error = self[0].ring_safe ? RS_OK : RS_ERROR_RING_UNSAFE;
         if (!self[0].ring_safe)
                 return -EOPNOTSUPP;
@@ -265,6 +276,34 @@ int sampler_describe(Sampler *sampler, int pidfd, struct rs_task_info **ret_task
         return 0;
 }
 
+/*
+ * Reading waits for the lock of the process's address space, which its owner can keep for ever by a file system of his
+ * own. So it is not tried where somebody waits already; and if that comes about meanwhile, the session ends,
+ * which is better than one that can neither be told to stop nor be stopped.
+ */
+static ssize_t read_unless_busy(Sampler *sampler, int pidfd, int fd, void *buffer, size_t size) {
+        static const struct itimerval off, on = {.it_value.tv_sec = LIST_SEC};
+        bool busy = true;
+        ssize_t n;
+
+        for (int i = 0; busy && i < LIST_TRIES; i++) {
+                _cleanup_free_ struct rs_task_info *tasks = NULL;
+                size_t n_tasks;
+
+                busy = sampler_describe(sampler, pidfd, &tasks, &n_tasks) >= 0 && tasks[0].mm_busy;
+                if (busy)
+                        (void) poll(NULL, 0, /* timeout= */ 1);
+        }
+        if (busy)
+                return -EBUSY;
+        (void) setitimer(ITIMER_REAL, &on, NULL);
+        n = RETRY_ON_EINTR(read(fd, buffer, size));
+        if (n < 0)
+                n = -errno;
+        (void) setitimer(ITIMER_REAL, &off, NULL);
+        return n;
+}
+
 int sampler_list_mappings(Sampler *sampler, int pidfd, uint64_t from, struct rs_mappings *ret) {
         _cleanup_close_ int fd = sampler_iterate(sampler->skeleton->progs.list_mappings, pidfd);
         const struct rs_mapping_question question = {.from = from};
@@ -276,9 +315,9 @@ int sampler_list_mappings(Sampler *sampler, int pidfd, uint64_t from, struct rs_
         if (bpf_map_update_elem(bpf_map__fd(sampler->skeleton->maps.rs_mapping_question), &zero, &question, BPF_ANY) < 0)
                 return -errno;
         /* The program says by an error that there is nothing more. */
-        n = RETRY_ON_EINTR(read(fd, ret->records, sizeof(ret->records)));
-        if (n < 0 && errno != EAGAIN)
-                return -errno;
+        n = read_unless_busy(sampler, pidfd, fd, ret->records, sizeof(ret->records));
+        if (n < 0 && n != -EAGAIN)
+                return n;
         if (!pidfd_is_alive(pidfd))
                 return -ESRCH;
         /* The last may be cut off, where pages are large: it comes again. */

@@ -434,7 +434,7 @@ static int session_maps(Session *session, const union rs_any_message *any, Packe
 
         if ((session->grant.grants & RS_GRANT_SYSTEM) && packet->n_fds == 1) {
                 r = sampler_list_mappings(session->sampler, packet->fds[0], any->maps.from, &answer);
-                error = r == -ESRCH ? RS_ERROR_TARGET_GONE : r < 0 ? RS_ERROR_TARGET_HIDDEN : RS_OK;
+                error = r == -ESRCH ? RS_ERROR_TARGET_GONE : r == -EBUSY ? RS_ERROR_STATE : r < 0 ? RS_ERROR_TARGET_HIDDEN : RS_OK;
         }
         answer_init(&answer.m, &any->m, error, r);
         return session_send(session, &answer.m, sizeof(answer), NULL, 0);

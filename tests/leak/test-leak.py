@@ -10,7 +10,7 @@ Secret are the core text, the modules' and the run-time code's area, the direct 
 64-bit values at any offset, and as two halves. Ids of stacks are compared with hashes over raw frames for every
 base the kernel may have been loaded at.
 
-    test-leak.py SCAN ADDRESSES HASH TEXT-MUTANT N-MUTANTS
+    test-leak.py SCAN ADDRESSES HASH TEXT-MUTANT RENAME N-MUTANTS
 
 The mutants are helpers that leak on purpose, each in one way: that the leak is found is what shows that the rest of
 this test means something.
@@ -32,12 +32,15 @@ sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), ".."
 
 import harness as h
 
-SCAN, ADDRESSES, HASH, TEXT_MUTANT = sys.argv[1:5]
-N_MUTANTS = int(sys.argv[5])
+SCAN, ADDRESSES, HASH, TEXT_MUTANT, RENAME = sys.argv[1:6]
+N_MUTANTS = int(sys.argv[6])
 PROGRAMS = os.path.join(os.environ["RINGSIDE_TEST_BUILD"], "tests", "access")
 A = h.User("RINGSIDE_TEST_USER_A")
 RING = 1 << 20
 HZ = 9999
+HZ_EVERYBODY = 1999
+HZ_RENAMES = 19000
+RULES = os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "lib")
 SECONDS = float(os.environ.get("RINGSIDE_LEAK_SECONDS", "4"))
 # arch/x86: the kernel is put at a multiple of 2 MiB in this GiB (CONFIG_RANDOMIZE_BASE, Documentation/x86/x86_64/mm).
 TEXT_AREA, TEXT_STEP, BASES = 0xffffffff80000000, 2 << 20, 512
@@ -69,8 +72,8 @@ class Secrets:
         h.check(len(tasks) > 50, f"only {len(tasks)} tasks")
         stacks = {task[1] for task in tasks} - {0}
         allocated = {address for task in tasks for address in task[:6]} - {0}
-        # Slab objects are in the direct map; so much around them as there is memory.
-        slab = sorted(allocated - stacks)
+        # Slab objects are in the direct map; so much around them as there is memory. The first task's are in the image.
+        slab = sorted(address for address in allocated - stacks if address < TEXT_AREA)
         lines.append((slab[0] & -(1 << 30), (slab[-1] | ((1 << 30) - 1)) + 1, "direct-map"))
         lines += [(stack, stack + 16384, "kernel-stack") for stack in stacks]
         self.ranges = sorted(lines)
@@ -159,8 +162,19 @@ def work():
         yield [stack.enter_context(h.killed(A.spawn("/usr/bin/python3", "-c", program))) for program in WORK.values()]
 
 
-def open_session(connection):
+def open_session(connection, everybody):
+    if everybody:
+        return h.open_session(connection, scope=("s", "system"), hz=HZ_EVERYBODY, ring=RING, kernel=("s", "quiet"))
     return h.open_session(connection, targets=True, hz=HZ, ring=RING, kernel=("s", "quiet"))
+
+
+def name_targets(session, processes):
+    # A stranger's process, refused; then the real ones.
+    h.check(session.target(os.getpid())[0] == h.E_TARGET_HIDDEN, "a process of root is a target")
+    for p in processes:
+        h.until("the target is its user's", lambda p=p: os.stat(f"/proc/{p.pid}").st_uid == A.uid)
+        with A.act():
+            h.check(session.target(p.pid)[0] == h.OK, "TARGET refused")
 
 
 def bus_errors(connection, given):
@@ -182,25 +196,24 @@ def read_all(fd):
         return m[:]
 
 
-def profile(secrets, given, dump):
+def profile(secrets, given, dump, everybody):
     """One session: the scanner's totals for its ring, and what else it gave. The ring's dump is for the caller."""
     with A.connect() as connection, work() as processes:
         bus_errors(connection, given)
-        with open_session(connection) as session:
+        with open_session(connection, everybody) as session:
             receive_into(session, given)
             with A.act():
                 h.check(session.hello() == h.OK, "HELLO refused")
             ring, counters = session.fds[:2]
-            # A stranger's request, refused; then the real ones.
-            h.check(session.target(os.getpid())[0] == h.E_TARGET_HIDDEN, "a process of root is a target")
-            for p in processes:
-                h.until("the target is its user's", lambda p=p: os.stat(f"/proc/{p.pid}").st_uid == A.uid)
-                with A.act():
-                    h.check(session.target(p.pid)[0] == h.OK, "TARGET refused")
+            if not everybody:
+                name_targets(session, processes)
             h.check(session.start() == h.OK, "START refused")
             totals, scanned, out = secrets.scan("ring", ring, RING, SECONDS, dump, pass_fds=[ring])
             known = secrets.processes()
             session.stats()
+            if everybody:
+                mapped = [session.maps(pid)[1] for pid in (os.getpid(), 1, processes[0].pid)]
+                h.check(mapped[0] and mapped[2], "no mappings of other users' processes")
             names = None
             error, data = session.ask(h.SYMBOLS)
             if error == h.OK:
@@ -310,15 +323,16 @@ def ids(secrets, dump, processes):
     return re.findall(r"^id .*$", out, re.M), int(re.search(r"^compared (\d+)$", out, re.M)[1])
 
 
-def look(secrets, whole):
+def look(secrets, whole, everybody=False):
     """Every way in which this helper leaks: a set of words. whole: all that there is, and enough of it."""
     leaks = set()
     given = Given()
     with given.directory as directory:
         dump = os.path.join(directory, "dump")
-        totals, scanned, out, names, known = profile(secrets, given, dump)
+        totals, scanned, out, names, known = profile(secrets, given, dump, everybody)
         if totals:
             leaks.add("ring")
+            print("".join(re.findall(r"^hit.*\n", out, re.M)[:8]), end="")
         if re.search(r"^hit \S+ \S+ (page|sweep)", out, re.M) and not re.search(r"^hit \S+ \S+ record", out, re.M):
             leaks.add("page")
         records = Records(dump)
@@ -345,6 +359,8 @@ def look(secrets, whole):
             # Without these the rest would show nothing.
             h.check(len(records.samples) > 1000 and kernel > 300 and len(offsets) > 300 and compared > 300 * BASES,
                     "too little came for this to mean anything")
+            h.check(not everybody or len({struct.unpack_from("<I", r, 16) for r in records.samples}) > 2 * len(WORK),
+                    "hardly anybody else was seen")
             h.check(names and len(names) > 1 << 20, "no names of the kernel's functions")
             h.check(len(given.files) == 6, f"only {given.files}")
     return leaks
@@ -353,6 +369,42 @@ def look(secrets, whole):
 def test_nothing_leaks():
     leaks = look(Secrets(), whole=True)
     h.check(not leaks, f"leaks: {leaks}")
+
+
+def test_everybody():
+    """The same with all that profile-system shows: other users, kernel threads, mappings that are asked for."""
+    subprocess.run(["polkit-rules", os.path.join(RULES, "profile-system.rules")], check=True)
+    leaks = look(Secrets(), whole=True, everybody=True)
+    subprocess.run(["polkit-rules", os.path.join(RULES, "profile-kernel.rules")], check=True)
+    h.check(not leaks, f"leaks: {leaks}")
+
+
+def test_renames():
+    """
+    Names of files that change while they are read, in a session without kernel frames: the lengths of one name with
+    the bytes of another show what stands behind it.
+    """
+    secrets = Secrets()
+    with tempfile.TemporaryDirectory(prefix="ringside-rename-") as directory, A.connect() as connection:
+        os.chmod(directory, 0o777)
+        dump = os.path.join(secrets.directory.name, "dump")
+        with h.killed(A.spawn(RENAME, os.path.join(directory, "d"))) as p, \
+             h.open_session(connection, targets=True, hz=HZ_RENAMES, ring=RING, kernel=("s", "no")) as session:
+            with A.act():
+                h.check(session.hello() == h.OK, "HELLO refused")
+                h.until("it is its user's", lambda: os.stat(f"/proc/{p.pid}").st_uid == A.uid)
+                h.check(session.target(p.pid)[0] == h.OK, "TARGET refused")
+            h.check(session.start() == h.OK, "START refused")
+            ring = session.fds[0]
+            totals, _, out = secrets.scan("ring", ring, RING, 3 * SECONDS, dump, pass_fds=[ring])
+            h.check(p.poll() is None, "it does not rename any more")
+            session.stop()
+        with open(dump, "rb") as f:
+            data = f.read()
+        names = data.count(b"LLLLLLLL\0") + data.count(b"/d/a\0")
+        print(f"{names} paths of the file that is renamed", flush=True)
+        h.check(names > 1000, "its mappings are not told of")
+        h.check(not totals, f"leaks: {out}")
 
 
 def install(program):
@@ -386,4 +438,4 @@ def test_planted():
         install(original)
 
 
-h.main(test_nothing_leaks, test_planted)
+h.main(test_nothing_leaks, test_everybody, test_renames, test_planted)
