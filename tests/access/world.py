@@ -102,13 +102,15 @@ def cpu_seconds(pid):
 
 
 def kernel_threads():
-    """CPU seconds of each child of kthreadd, by pid."""
+    """CPU seconds of each child of kthreadd, by pid: to the nanosecond, not by ticks, which hit by chance."""
     times = {}
     for pid in filter(str.isdigit, os.listdir("/proc")):
         try:
             with open(f"/proc/{pid}/stat") as f:
-                if f.read().rpartition(")")[2].split()[1] == "2":
-                    times[pid] = cpu_seconds(pid)
+                if f.read().rpartition(")")[2].split()[1] != "2":
+                    continue
+            with open(f"/proc/{pid}/schedstat") as f:
+                times[pid] = int(f.read().split()[0]) / 1e9
         except OSError:
             pass
     return times
