@@ -119,6 +119,14 @@ class Scene:
             p.wait()
 
 
+def is_alive(pid):
+    """It may end while it is looked at."""
+    try:
+        return h.status(pid)["State"][0] != "Z"
+    except OSError:
+        return False
+
+
 def after(victim, ended, survivors):
     """Kills a process; all that the ended clients had must go, and what the survivors have must stay."""
     dying = [c.session for c in ended]
@@ -133,7 +141,7 @@ def after(victim, ended, survivors):
     began = time.monotonic()
 
     def left():
-        alive = [pid for pid in dying if os.path.isdir(f"/proc/{pid}") and h.status(pid)["State"][0] != "Z"]
+        alive = [pid for pid in dying if is_alive(pid)]
         return alive or (objects - kept) & h.bpf_list()
 
     # Rings that a client still has mapped are the client's; so it goes as well, once it has told its end.

@@ -76,9 +76,10 @@ static uint64_t fnv(const uint64_t *words, size_t n) {
         return hash | 1;
 }
 
-typedef struct Stack {
+/* The longest record there is. */
+typedef union Stack {
         struct rs_stack head;
-        uint64_t frames[RS_FRAMES_MAX];
+        uint64_t words[sizeof(struct rs_stack) / sizeof(uint64_t) + RS_FRAMES_MAX];
 } Stack;
 
 /* By process number: execs + 1, 0: not known. */
@@ -123,9 +124,9 @@ static size_t place(const Stack *stack, size_t n, uint64_t base, uint64_t *ret_w
         size_t placed = 0;
 
         for (size_t i = 0; i < n; i++) {
-                ret_words[i] = stack->frames[i];
-                if (stack->frames[i] >> 48 == RS_FRAME_KERNEL_BIT >> 48) {
-                        ret_words[i] = base + (stack->frames[i] & RS_FRAME_OFFSET_MASK);
+                ret_words[i] = stack->head.frames[i];
+                if (stack->head.frames[i] >> 48 == RS_FRAME_KERNEL_BIT >> 48) {
+                        ret_words[i] = base + (stack->head.frames[i] & RS_FRAME_OFFSET_MASK);
                         placed++;
                 }
         }
@@ -155,7 +156,7 @@ int main(int argc, char *argv[]) {
                 n = (size_t) stack.head.nr_kernel + stack.head.nr_user;
                 if (stack.head.r.type != RS_RECORD_STACK || length != sizeof(stack.head) + 8 * n)
                         continue;
-                compare(&stack, stack.frames, n, "rewritten");
+                compare(&stack, (const uint64_t *) stack.head.frames, n, "rewritten");
                 for (unsigned i = 0; i < n_bases && place(&stack, n, base + i * step, words) > 0; i++) {
                         char text[32];
 
