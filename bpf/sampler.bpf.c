@@ -138,6 +138,9 @@ int BPF_PROG(on_fork, struct task_struct *parent, struct task_struct *child) {
         struct process_key key;
 
         tracked_inherit(parent, child);
+        /* Outside START and STOP targets are followed, and nothing is told. */
+        if (targeted && !tracked_find(RS_TRACKED_TELLING, 0))
+                return 0;
         if (target_of(address_of(child)) < 0 || !process_admit(&p, rule_admits(address_of(child))) || !process_key_read(&key, child) ||
             !process_fill(&p, child, key.start))
                 return 0;

@@ -389,6 +389,18 @@ int sampler_set_kernel(Sampler *sampler, int map_fd) {
         return bpf_map_update_elem(bpf_map__fd(sampler->skeleton->maps.rs_kernel), &zero, &map_fd, BPF_ANY) < 0 ? -errno : 0;
 }
 
+/* With targets the program that follows children is attached before START and after STOP as well. */
+static int sampler_tell(Sampler *sampler, bool on) {
+        const struct rs_tracked_key key = {.kind = RS_TRACKED_TELLING};
+        const struct rs_tracked value = {};
+        int fd;
+
+        if (!sampler->skeleton || !sampler->skeleton->rodata->targeted)
+                return 0;
+        fd = bpf_map__fd(sampler->skeleton->maps.rs_tracked);
+        return on ? bpf_map_update_elem(fd, &key, &value, BPF_ANY) : bpf_map_delete_elem(fd, &key);
+}
+
 int sampler_start(Sampler *sampler) {
         struct bpf_program *programs[] = {
                 sampler->skeleton->progs.on_fork,
@@ -404,6 +416,8 @@ int sampler_start(Sampler *sampler) {
                 if (!sampler->process_links[i])
                         goto fail;
         }
+        if (sampler_tell(sampler, true) < 0)
+                goto fail;
         for (size_t i = 0; i < sampler->n_events; i++) {
                 SamplerEvent *e = &sampler->events[i];
 
@@ -424,6 +438,7 @@ void sampler_stop(Sampler *sampler) {
         /* The first goes on, so that what targets start meanwhile is followed. */
         size_t first = sampler->skeleton && sampler->skeleton->rodata->targeted;
 
+        (void) sampler_tell(sampler, false);
         for (size_t i = 0; i < sampler->n_events; i++)
                 if (sampler->events[i].link_fd != 0)
                         (void) ioctl(sampler->events[i].perf_fd, PERF_EVENT_IOC_DISABLE, 0);
