@@ -14,14 +14,16 @@ skip() {
         exit 77
 }
 
-# Suites this machine has no source of get one of their own, with the machine's keys.
-mirror=http://deb.debian.org
+# Suites this machine has no source of get one of their own, with the machine's keys and from where it has its others.
+archive() { # archive LABEL
+        apt-get indextargets --format '$(REPO_URI)' 'Origin: Debian' "Label: $1" | sort -u | head -1
+}
 suite=
 case ${1:-} in
 6.1) pattern='linux-image-6\.1\.0-[0-9]+-cloud-amd64' ;;
 6.12) pattern='linux-image-6\.12\.[0-9]+\+deb12-cloud-amd64' ;;
-5.10) pattern='linux-image-5\.10\.0-[0-9]+-cloud-amd64' suite="$mirror/debian-security bullseye-security" ;;
-newest) pattern='linux-binary-[0-9.]+\+deb13-cloud-amd64' suite="$mirror/debian trixie-backports" ;;
+5.10) pattern='linux-image-5\.10\.0-[0-9]+-cloud-amd64' suite="$(archive Debian-Security) bullseye-security" ;;
+newest) pattern='linux-binary-[0-9.]+\+deb13-cloud-amd64' suite="$(archive Debian) trixie-backports" ;;
 *) echo "fetch-kernel: there are 5.10, 6.1, 6.12 and newest"; exit 2 ;;
 esac
 for tool in apt-get dpkg-deb flock; do
