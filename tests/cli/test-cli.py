@@ -381,7 +381,7 @@ class Example(FakeTest):
     """The library's own example, docs/example.c."""
 
     def test_runs(self):
-        child = subprocess.Popen(["sleep", "20"])
+        child = subprocess.Popen(["sleep", "1000"])
         self.addCleanup(child.wait)
         self.addCleanup(child.kill)
         p = subprocess.run([EXAMPLE, str(child.pid), "0.6"], env=self.env, capture_output=True, timeout=30)
@@ -467,7 +467,7 @@ class Recording(FakeTest):
         self.assertIn("kernel 1\nscope 1\ntargeted 0\n", self.log())
         self.assertNotIn("target ", self.log())
         os.unlink(self.env["FAKE_LOG"])
-        sleeper = subprocess.Popen(["sleep", "60"])
+        sleeper = subprocess.Popen(["sleep", "1000"])
         self.addCleanup(sleeper.wait)
         self.addCleanup(sleeper.kill)
         self.record("-q", "-a", "--no-kernel", "-d", "0.3", "-p", str(sleeper.pid))

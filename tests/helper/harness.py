@@ -122,8 +122,8 @@ class User:
         return subprocess.Popen(command, user=self.uid, group=self.gid, extra_groups=[], cwd="/",
                                 stdin=subprocess.DEVNULL, **kwargs)
 
-    def spin(self, seconds=100):
-        """A process of the user's that only computes."""
+    def spin(self, seconds=1000):
+        """A process of the user's that only computes, for longer than any test takes: it is killed."""
         return self.spawn(workload("busy"), str(seconds))
 
     def connect(self):

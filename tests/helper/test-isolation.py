@@ -160,7 +160,7 @@ def plain(pid):
 
 
 def test_without_sandbox():
-    dummy = subprocess.Popen(["/bin/sleep", "100"], user=RINGSIDE.pw_uid, group=RINGSIDE.pw_gid, extra_groups=[])
+    dummy = subprocess.Popen(["/bin/sleep", "1000"], user=RINGSIDE.pw_uid, group=RINGSIDE.pw_gid, extra_groups=[])
     with h.killed(dummy), A.connect() as a, B.connect() as b:
         time.sleep(0.1)
         results = plain(dummy.pid)

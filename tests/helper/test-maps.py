@@ -224,7 +224,7 @@ int main(int argc, char **argv) { pthread_t t; for (int i = 0; i < 300; i++) pth
 def test_refused():
     """Not without the grant; not of the dead; nothing but a process's descriptor."""
     with granted() as session:
-        p = subprocess.Popen(["sleep", "100"])
+        p = subprocess.Popen(["sleep", "1000"])
         fd = os.pidfd_open(p.pid)
         p.kill()
         p.wait()

@@ -44,7 +44,8 @@ def advance(way, session, state, target):
             h.check(session.hello() == h.OK, "HELLO refused")
     if state == RUNNING:
         with way.act():
-            h.check(session.target(target.pid) == (h.OK, 1), "TARGET refused")
+            answer = session.target(target.pid)
+        h.check(answer == (h.OK, 1), f"TARGET: {answer}, and the target's end: {target.poll()}")
         h.check(session.start() == h.OK, "START refused")
 
 
@@ -311,7 +312,7 @@ def test_flood(way):
 
 @Group
 def test_targets(way):
-    root = subprocess.Popen(["/bin/sleep", "100"])
+    root = subprocess.Popen(["/bin/sleep", "1000"])
     with h.killed(A.spin()) as own, h.killed(B.spin()) as others, h.killed(root), \
             at(way, WELCOME) as session:
         with way.act():
