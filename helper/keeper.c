@@ -200,9 +200,9 @@ static int keeper_tell_kernel(const Keeper *keeper, Child *child) {
                 .op = SESSION_OP_KERNEL,
                 .error = build->newest.number == 0 ? ENODATA : 0,
                 .generation = build->newest.number,
-                .size = build->newest.size,
+                .size = build->size,
         };
-        const int fds[] = {build->newest.map_fd, build->newest.names_fd};
+        const int fds[] = {build->map_fd, build->newest.names_fd};
         const size_t n = build->newest.number > child->kernel_sent ? ELEMENTSOF(fds) : 0;
 
         child->waits_for_kernel = false;

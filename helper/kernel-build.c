@@ -21,8 +21,8 @@ void kernel_build_init(KernelBuild *build) {
                 .symbols_fd = kernel_builder_open(),
                 /* Not there where the kernel has no modules. */
                 .modules_fd = open("/proc/modules", O_RDONLY | O_CLOEXEC),
-                .newest = {.map_fd = -1, .names_fd = -1},
-                .next = {.map_fd = -1, .names_fd = -1},
+                .newest = {.names_fd = -1},
+                .map_fd = -1,
                 .child_fd = -1,
         };
 }
@@ -34,35 +34,31 @@ void kernel_build_done(KernelBuild *build) {
 
 /* ---- the child ---- */
 
-static void child_run(KernelBuild *build, int socket_fd) {
-        int names_fd = build->next.names_fd = memfd_create("ringside-kernel", MFD_CLOEXEC | MFD_ALLOW_SEALING);
-        const int kept[] = {socket_fd, names_fd, build->next.map_fd, build->symbols_fd, build->newest.map_fd,
-                            build->newest.names_fd};
+static void child_run(const KernelBuild *build, int socket_fd) {
+        KernelGeneration next = {.names_fd = memfd_create("ringside-kernel", MFD_CLOEXEC | MFD_ALLOW_SEALING)};
+        const int kept[] = {socket_fd, next.names_fd, build->symbols_fd, build->newest.names_fd};
 
         /* perf-event.c has a handler; here it is to kill. */
         signal(SIGALRM, SIG_DFL);
         alarm(BUILD_SEC);
         close_fds_but(kept, ELEMENTSOF(kept));
-        if (names_fd < 0 || privileges_drop() < 0 || sandbox_enter(SANDBOX_BUILD) < 0)
+        if (next.names_fd < 0 || privileges_drop() < 0 || sandbox_enter(SANDBOX_BUILD) < 0)
                 _exit(EXIT_FAILURE);
         /* What it says is what it has made, which is nothing where the number is 0. */
-        if (kernel_builder_run(build->symbols_fd, &build->newest, &build->next) < 0)
-                build->next.number = 0;
-        _exit(packet_send(socket_fd, &build->next, sizeof(build->next), &names_fd, build->next.number != 0, 0) < 0);
+        if (kernel_builder_run(build->symbols_fd, &build->newest, &next) < 0)
+                next.number = 0;
+        _exit(packet_send(socket_fd, &next, sizeof(next), &next.names_fd, next.number != 0, 0) < 0);
 }
 
 /* ---- the keeper ---- */
 
 static int kernel_build_start(KernelBuild *build) {
-        LIBBPF_OPTS(bpf_map_create_opts, options, .map_flags = BPF_F_RDONLY_PROG);
         int pair[2];
         pid_t pid;
 
         if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, pair) < 0)
                 return -errno;
-        build->next.map_fd = bpf_map_create(BPF_MAP_TYPE_ARRAY, "rs_kernel", sizeof(uint32_t),
-                                            sizeof(struct rs_kernel_ranges), 1, &options);
-        pid = build->next.map_fd < 0 ? -1 : fork();
+        pid = fork();
         if (pid == 0)
                 child_run(build, pair[1]);
         /* Without a child nobody has the other end: that is what is found out next. */
@@ -84,10 +80,22 @@ void kernel_build_refresh(KernelBuild *build) {
                 build->modules_hash = hash;
 }
 
+/*
+ * For sessions, which put it where their programs find it, and are not to know what is in it: the descriptor never
+ * reads, and once the map is frozen it does not write any more either.
+ */
+static int ranges_to_map(const struct rs_kernel_ranges *ranges) {
+        LIBBPF_OPTS(bpf_map_create_opts, options, .map_flags = BPF_F_RDONLY_PROG | BPF_F_WRONLY);
+        _cleanup_close_ int fd = bpf_map_create(BPF_MAP_TYPE_ARRAY, "rs_kernel", sizeof(uint32_t), sizeof(*ranges), 1, &options);
+        const uint32_t zero = 0;
+
+        return fd < 0 || bpf_map_update_elem(fd, &zero, ranges, BPF_ANY) < 0 || bpf_map_freeze(fd) < 0 ? -errno : TAKE_FD(fd);
+}
+
 void kernel_build_take(KernelBuild *build) {
         KernelGeneration result;
         Packet packet;
-        int r;
+        int r, map_fd = -1;
 
         r = packet_receive(build->child_fd, &result, sizeof(result), 1, MSG_DONTWAIT, &packet);
         build->child_fd = close_fd(build->child_fd);
@@ -96,16 +104,16 @@ void kernel_build_take(KernelBuild *build) {
                 build->modules_hash = 0;
                 build->wait = MIN(2 * build->wait + 1, 60U);
         } else if (packet.n_fds == 1 && fcntl(packet.fds[0], F_GET_SEALS) == KERNEL_NAMES_SEALS &&
-                   result.next_module >= build->newest.next_module && bpf_map_freeze(build->next.map_fd) == 0) {
-                close_fd(build->newest.map_fd);
+                   result.next_module >= build->newest.next_module && (map_fd = ranges_to_map(&result.ranges)) >= 0) {
+                close_fd(build->map_fd);
                 close_fd(build->newest.names_fd);
-                build->newest = (KernelGeneration){build->newest.number + 1, TAKE_FD(build->next.map_fd),
-                                                   packet.fds[0], result.next_module,
-                                                   lseek(packet.fds[0], 0, SEEK_END)};
-                packet.n_fds = 0;
+                result.number = build->newest.number + 1;
+                result.names_fd = TAKE_FD(packet.fds[0]);
+                build->newest = result;
+                build->map_fd = map_fd;
+                build->size = lseek(result.names_fd, 0, SEEK_END);
                 build->wait = 0;
         }
         if (r > 0)
                 packet_done(&packet);
-        build->next.map_fd = close_fd(build->next.map_fd);
 }

@@ -14,7 +14,9 @@
 typedef struct KernelBuild {
         int symbols_fd; /* /proc/kallsyms, opened by who had CAP_SYSLOG: it shows addresses for ever; -1: there is none */
         int modules_fd; /* /proc/modules, the same */
-        KernelGeneration newest, next; /* the map of the newest is frozen */
+        KernelGeneration newest;
+        int map_fd;    /* its ranges, an array of one: by this descriptor nobody reads or writes them; -1: there are none */
+        uint64_t size; /* bytes of its names */
         uint64_t modules_hash;
         uint64_t checked, wait; /* when, CLOCK_MONOTONIC, and how long not again, after builds that died; s */
         int child_fd;     /* of a build under way: ready when it is over; -1: there is none */

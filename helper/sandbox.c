@@ -58,9 +58,8 @@ static const int keeper_denied[] = {
         SCMP_SYS(setfsgid),
 };
 
-/* kernel-build.c: reads what is open, and fills a memfd and a map. qsort() asks how much memory there is. */
+/* kernel-build.c: reads what is open, and fills a memfd. qsort() asks how much memory there is. */
 static const int build[] = {SCMP_SYS(lseek), SCMP_SYS(fstat), SCMP_SYS(newfstatat), SCMP_SYS(sysinfo), SCMP_SYS(fchmod)};
-static const int build_bpf[] = {BPF_MAP_LOOKUP_ELEM, BPF_MAP_UPDATE_ELEM};
 
 /* Signals by way of a descriptor. */
 static const int keeper_denied_fcntl[] = {F_SETOWN, F_SETOWN_EX, F_SETSIG, F_NOTIFY, F_SETLEASE};
@@ -122,8 +121,6 @@ static int allow_session(scmp_filter_ctx filter) {
 static int allow_build(scmp_filter_ctx filter) {
         int r = seccomp_rule_add(filter, SCMP_ACT_ALLOW, SCMP_SYS(fcntl), 1, SCMP_A1(SCMP_CMP_EQ, F_ADD_SEALS));
 
-        if (r >= 0)
-                r = add_commands(filter, SCMP_ACT_ALLOW, SCMP_SYS(bpf), 0, build_bpf, ELEMENTSOF(build_bpf));
         return r < 0 ? r : allow(filter, build, ELEMENTSOF(build));
 }
 

@@ -2,7 +2,6 @@
 
 #include "kernel-builder.h"
 
-#include <bpf/bpf.h>
 #include <linux/magic.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
@@ -47,12 +46,8 @@ static int read_all(int fd, char **ret, size_t *ret_size) {
 
 /* The generation before this one, as its tables tell it. */
 static int last_table(const KernelGeneration *last, KernelTable *table) {
-        const uint32_t zero = 0;
-        struct stat st;
-
-        if (bpf_map_lookup_elem(last->map_fd, &zero, &table->ranges) < 0 || fstat(last->names_fd, &st) < 0)
-                return -errno;
-        table->size = st.st_size;
+        table->ranges = last->ranges;
+        table->size = lseek(last->names_fd, 0, SEEK_END);
         table->names = mmap(NULL, table->size, PROT_READ, MAP_PRIVATE, last->names_fd, 0);
         if (table->names == MAP_FAILED)
                 return -errno;
@@ -60,20 +55,15 @@ static int last_table(const KernelGeneration *last, KernelTable *table) {
         return 0;
 }
 
-static int write_table(const KernelTable *table, const KernelGeneration *next) {
+static int write_names(const KernelTable *table, int fd) {
         const char *p = (const char *) table->names;
-        const uint32_t zero = 0;
         ssize_t n;
 
-        if (bpf_map_update_elem(next->map_fd, &zero, &table->ranges, BPF_ANY) < 0)
-                return -errno;
         for (size_t left = table->size; left > 0; left -= n, p += n)
-                if ((n = RETRY_ON_EINTR(write(next->names_fd, p, left))) <= 0)
+                if ((n = RETRY_ON_EINTR(write(fd, p, left))) <= 0)
                         return -errno;
         /* Everybody who has it has the same file: nobody may change it, not even its attributes. */
-        return fchmod(next->names_fd, 0444) < 0 || fcntl(next->names_fd, F_ADD_SEALS, KERNEL_NAMES_SEALS) < 0
-                       ? -errno
-                       : 0;
+        return fchmod(fd, 0444) < 0 || fcntl(fd, F_ADD_SEALS, KERNEL_NAMES_SEALS) < 0 ? -errno : 0;
 }
 
 int kernel_builder_run(int symbols_fd, const KernelGeneration *last, KernelGeneration *next) {
@@ -89,8 +79,9 @@ int kernel_builder_run(int symbols_fd, const KernelGeneration *last, KernelGener
         if (r == 0)
                 r = kernel_table_build(last->number > 0 ? &old : NULL, last->number + 1, text, size, &table);
         if (r == 0)
-                r = write_table(&table, next);
+                r = write_names(&table, next->names_fd);
         next->number = table.ranges.generation;
+        next->ranges = table.ranges;
         next->next_module = table.next_module;
         return r;
 }

@@ -2,12 +2,14 @@
 #pragma once
 
 /*
- * All that reads the kernel's symbols: from /proc/kallsyms, open already, to a map and a memfd. It runs in a
+ * All that reads the kernel's symbols: from /proc/kallsyms, open already, to ranges and a memfd. It runs in a
  * child of the helper's keeper that has these descriptors and nothing else.
  */
 
 #include <fcntl.h>
 #include <stdint.h>
+
+#include "control.h"
 
 /* Of the names, once they are done. */
 #define KERNEL_NAMES_SEALS (F_SEAL_SEAL | F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_WRITE)
@@ -15,10 +17,9 @@
 /* What is known of the kernel's modules at one time. */
 typedef struct KernelGeneration {
         uint64_t number; /* 0: nothing yet */
-        int map_fd;      /* array of one struct rs_kernel_ranges */
         int names_fd;    /* sealed memfd, common/kernel-names.h */
         uint32_t next_module;
-        uint64_t size; /* bytes of names */
+        struct rs_kernel_ranges ranges;
 } KernelGeneration;
 
 /*
@@ -29,8 +30,8 @@ int kernel_builder_open(void);
 
 /*
  * Makes `next` from what symbols_fd tells, where the modules of the last generation keep their numbers. Its
- * map_fd and names_fd are the caller's and empty; the rest is set on success. Returns 0, -ENODATA: there are
- * no addresses to be had; or another -errno.
+ * names_fd is the caller's and empty; the rest is set on success. Returns 0, -ENODATA: there are no addresses to
+ * be had; or another -errno.
  */
 int kernel_builder_run(int symbols_fd, const KernelGeneration *last, KernelGeneration *next);
 /*

@@ -28,6 +28,7 @@
 #include <sys/uio.h>
 #include <sys/wait.h>
 
+#include "control.h"
 #include "keeper.h"
 #include "packet.h"
 #include "protocol.h"
@@ -221,6 +222,28 @@ static void code_and_bpf(int32_t pid) {
         TRY("pkey_mprotect-exec", SYS(SYS_pkey_mprotect, page, 4096, PROT_READ | PROT_EXEC, -1));
 }
 
+/* On the kernel's ranges, while the session has them; 0: it has not tried. */
+static struct {
+        int read, read_flags, write;
+} on_ranges;
+
+static void attack_ranges(int fd) {
+        static struct rs_kernel_ranges ranges;
+        uint32_t zero = 0;
+        union bpf_attr attr = {.map_fd = fd, .key = (uintptr_t) &zero, .value = (uintptr_t) &ranges};
+
+        on_ranges.read = SYS(SYS_bpf, BPF_MAP_LOOKUP_ELEM, &attr, sizeof(attr)) < 0 ? errno : -1;
+        attr.flags = BPF_F_LOCK;
+        on_ranges.read_flags = SYS(SYS_bpf, BPF_MAP_LOOKUP_ELEM, &attr, sizeof(attr)) < 0 ? errno : -1;
+        attr.flags = 0;
+        on_ranges.write = SYS(SYS_bpf, BPF_MAP_UPDATE_ELEM, &attr, sizeof(attr)) < 0 ? errno : -1;
+}
+
+static void report_ranges(const char *name, int error) {
+        if (error != 0)
+                report(name, 0, error > 0 ? -1 : 0, error);
+}
+
 static void attack(const struct attack *request) {
         bool gentle = request->flags & ATTACK_GENTLE;
 
@@ -236,6 +259,9 @@ static void attack(const struct attack *request) {
         processes();
         files_and_sockets();
         code_and_bpf(request->victims[0]);
+        report_ranges("ranges-read", on_ranges.read);
+        report_ranges("ranges-read-flags", on_ranges.read_flags);
+        report_ranges("ranges-write", on_ranges.write);
         report("done", 0, 0, 0);
 }
 
@@ -243,6 +269,8 @@ int __wrap_packet_receive(int fd, void *data, size_t size, size_t max_fds, int f
         int r = __real_packet_receive(fd, data, size, max_fds, flags, ret);
         struct attack request;
 
+        if (r == 1 && fd == SESSION_KEEPER_FD && ret->n_fds == 2)
+                attack_ranges(ret->fds[0]);
         if (r != 1 || fd != SESSION_CLIENT_FD || ret->size != sizeof(request) || ret->n_fds > 0)
                 return r;
         memcpy(&request, data, sizeof(request));

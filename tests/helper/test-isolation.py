@@ -60,12 +60,15 @@ def attack(session, victims, flags=0):
 
 def scene(connections):
     """Attacker and victim: sessions of two users, the second sampling."""
-    attacker = h.Way("bus", A, connections[0]).ready()
+    attacker = h.Way("bus", A, connections[0]).ready(kernel=("s", "quiet"))
     mine = h.only("session")
     victim = h.Way("bus", B, connections[1]).ready()
     h.check(victim.start() == h.OK, "START refused")
     other = [p for p in h.role_pids("session") if p != mine][0]
     return attacker, victim, [h.only("front"), h.only("keeper"), other]
+
+
+RANGES = {"ranges-read", "ranges-read-flags", "ranges-write"}
 
 
 def states(pids):
@@ -87,6 +90,8 @@ def test_session():
             h.check(victim.stats()[0] == h.OK, "the other session is harmed")
             if stage == "after HELLO":
                 h.check(attacker.start() == h.OK, "START refused")
+            else:
+                h.check(RANGES <= {r[0] for r in results}, "the kernel's ranges never came")
         if os.uname().machine == "x86_64":
             h.check(attack(attacker, [], FOREIGN) is None, "a foreign system call was let through")
         h.check(victim.stats()[0] == h.OK, "the other session is harmed")
@@ -100,8 +105,12 @@ def test_attacks_are_real():
     install(sys.argv[2])
     with A.connect() as a, B.connect() as b:
         attacker, victim, pids = scene((a, b))
+        h.check(attacker.start() == h.OK, "START refused")
         results = attack(attacker, pids, GENTLE)
         h.check(results, "the attack did not run to its end")
+        # What a session has of the kernel's addresses is for its programs: no filter is needed to keep it from the session.
+        h.check({r[0]: r[3] for r in results if r[0] in RANGES} == dict.fromkeys(RANGES, errno.EPERM),
+                f"the kernel's ranges: {[r for r in results if r[0] in RANGES]}")
         worked = {name for name, _, result, error in results if result >= 0 or error != errno.EPERM}
         # Capabilities, and not the filter, are what stops these.
         expected = {"kill", "tkill", "tgkill", "F_SETOWN", "F_SETOWN-evading", "F_SETOWN_EX", "F_SETSIG", "FIOSETOWN",
