@@ -205,6 +205,12 @@ static int module_compare_start(const void *a, const void *b) {
         return x->start < y->start ? -1 : x->start > y->start;
 }
 
+static int module_compare_name(const void *a, const void *b) {
+        const Module *x = a, *y = b;
+
+        return memcmp(x->name, y->name, MIN(x->name_len, y->name_len)) ?: (int) x->name_len - (int) y->name_len;
+}
+
 static int module_compare_number(const void *a, const void *b) {
         const Module *x = a, *y = b;
 
@@ -235,11 +241,8 @@ static void reader_lay_out(Reader *r) {
                 m->n++;
                 r->symbols[n++] = s;
         }
+        /* Modules that only had symbols too far away are left without any. */
         r->n_symbols = n;
-        /* Those that only had symbols too far away are left without any. */
-        qsort(r->modules + 1, r->n_modules - 1, sizeof(*r->modules), module_compare_start);
-        for (size_t i = 1; i + 1 < r->n_modules; i++)
-                r->modules[i].end = MIN(r->modules[i].end, r->modules[i + 1].start);
 }
 
 /* ---- numbers ---- */
@@ -284,14 +287,25 @@ static void reader_number(Reader *r, const KernelTable *old, KernelTable *table)
         table->ranges.jit_start = JIT_END ? r->modules[0].end : 0;
         table->ranges.jit_end = JIT_END;
         r->modules[0].number = RS_MODULE_CORE;
-        for (size_t i = 1; i < r->n_modules; i++) {
+        /* New numbers go by name: in what order modules lie is nobody's business. */
+        qsort(r->modules + 1, r->n_modules - 1, sizeof(*r->modules), module_compare_name);
+        for (size_t i = 1, n = 0; i < r->n_modules && n < RS_KERNEL_RANGES_MAX; i++) {
                 Module *m = &r->modules[i];
 
-                if (m->n == 0 || m->end <= m->start || table->ranges.nr == RS_KERNEL_RANGES_MAX)
+                if (m->n == 0)
                         continue;
                 m->number = module_old_number(r, m, old);
                 if (m->number == NO_NUMBER && table->next_module <= RS_MODULE_MAX)
                         m->number = table->next_module++;
+                n += m->number != NO_NUMBER;
+        }
+        qsort(r->modules + 1, r->n_modules - 1, sizeof(*r->modules), module_compare_start);
+        for (size_t i = 1; i < r->n_modules; i++) {
+                Module *m = &r->modules[i];
+
+                m->end = MIN(m->end, i + 1 < r->n_modules ? m[1].start : UINT64_MAX);
+                if (m->end <= m->start)
+                        m->number = NO_NUMBER;
                 if (m->number != NO_NUMBER)
                         table->ranges.ranges[table->ranges.nr++] =
                                 (struct rs_kernel_range){m->start, m->end, m->number};

@@ -223,6 +223,23 @@ static void test_removed(_unused_ void **state) {
         done(third);
 }
 
+/* The names of two kernels whose modules lie, and stand in the text, in another order are the same, byte for byte. */
+static void test_order_of_addresses(_unused_ void **state) {
+        KernelTable *one = build(NULL, CORE "ffffffffc0001000 t ab_first\t[ab]\nffffffffc0001010 t ab_second\t[ab]\n"
+                                            "ffffffffc0003000 t b_first\t[b]\nffffffffc0005000 t a_first\t[a]\n");
+        KernelTable *other = build(NULL, CORE "ffffffffc0002000 t a_first\t[a]\nffffffffc0008000 t b_first\t[b]\n"
+                                              "ffffffffc0009010 t ab_second\t[ab]\nffffffffc0009000 t ab_first\t[ab]\n");
+
+        assert_int_equal(number_of(one, "a"), 1);
+        assert_int_equal(number_of(one, "ab"), 2);
+        assert_int_equal(number_of(one, "b"), 3);
+        assert_int_equal(one->size, other->size);
+        assert_memory_equal(one->names, other->names, one->size);
+        assert_true(range_of(one, 1)->start == 0xffffffffc0005000ULL && range_of(other, 1)->start == 0xffffffffc0002000ULL);
+        done(one);
+        done(other);
+}
+
 static void test_numbers_run_out(_unused_ void **state) {
         KernelTable *old = build(NULL, CORE MODULE_B), *t;
 
@@ -355,6 +372,7 @@ int main(void) {
                 cmocka_unit_test(test_removed),      cmocka_unit_test(test_numbers_run_out),
                 cmocka_unit_test(test_many_modules), cmocka_unit_test(test_no_addresses),
                 cmocka_unit_test(test_garbage),      cmocka_unit_test(test_large),
+                cmocka_unit_test(test_order_of_addresses),
         };
 
         return cmocka_run_group_tests(tests, NULL, NULL);
