@@ -21,6 +21,7 @@
 #include "mapping.h"
 #include "process-key.h"
 #include "output.h"
+#include "rate.h"
 #include "rule.h"
 #include "target.h"
 #include "walk.h"
@@ -351,6 +352,7 @@ static __always_inline int sample_take(struct sample_context *ctx, __u32 event) 
         struct rs_counters *c;
         struct scratch *s;
         __u64 exec_id, numbers;
+        __u32 rate;
 
         numbers = rule_admits(bpf_get_current_task());
         if (!numbers) {
@@ -364,6 +366,9 @@ static __always_inline int sample_take(struct sample_context *ctx, __u32 event) 
         c = counters_get();
         s = scratch_get();
         if (target < 0 || !c || !s)
+                return 0;
+        rate = rate_get(event);
+        if (!rate_takes(s, event, rate))
                 return 0;
         c->taken++;
         if (!process_key_read(&process, task)) {
@@ -413,7 +418,8 @@ static __always_inline int sample_take(struct sample_context *ctx, __u32 event) 
         }
         if (mapping_report(task, &sample, &process, exec_id, s->walk.sent))
                 stack_forget(sample.stack);
-        if (sample_send(c, &sample, weighted[event], ctx->sample_period))
+        if (sample_send(c, &sample, weighted[event] || rate < granted_rate[event],
+                        ctx->sample_period * granted_rate[event] / rate))
                 c->emitted++;
         else
                 c->lost++;

@@ -31,6 +31,7 @@ struct walk {
 /* Per CPU; never leaves the helper. One more slot than frames, so that a masked index is in bounds. */
 struct scratch {
         struct walk walk;
+        __s64 due[RS_EVENTS_MAX]; /* what a lower rate has yet to take, in parts of the granted rate (rate.h) */
         __u64 stack[sizeof(struct rs_stack) / sizeof(__u64)]; /* the record's head; its frames follow */
         __u64 frames[RS_FRAMES_MAX + 1];
 };

@@ -19,6 +19,8 @@
  *                                   <-  STARTED
  *      STATS                        ->                    (whenever)
  *                                   <-  STATISTICS
+ *      SET_RATE                     ->                    (whenever)
+ *                                   <-  RATE_SET
  *      STOP                         ->
  *                                   <-  STOPPED           (START may follow)
  *      SYMBOLS                      ->                    (whenever, with profile-kernel)
@@ -60,6 +62,8 @@ enum rs_message_type {
         RS_SYMBOL_NAMES = 15,
         RS_MAPS = 16, /* struct rs_maps, one fd: the pidfd of the process */
         RS_MAPPINGS = 17,
+        RS_SET_RATE = 18, /* struct rs_set_rate */
+        RS_RATE_SET = 19,
         RS_END = 13, /* unasked: the session is over, error says why */
 };
 
@@ -87,6 +91,7 @@ enum rs_error {
         RS_ERROR_PROTOCOL = 19,     /* END: the client broke the protocol */
         RS_ERROR_NO_USER = 20,      /* END: there is no system user for a directly started helper to become */
         RS_ERROR_NO_KERNEL_NAMES = 21, /* kernel.kptr_restrict is 2, or the kernel has no symbols */
+        RS_ERROR_RATE = 22,         /* no such event, or a rate that is not 1 to what was granted for it */
         RS_ERROR_MAX
 };
 
@@ -167,7 +172,7 @@ struct rs_welcome {
         __u32 pad;
         __u64 ring_size;    /* bytes of data of each ring */
         __u32 fd_kind[RS_RINGS_MAX + 16]; /* enum rs_fd_kind, in the order of the fds */
-        struct rs_event events[RS_EVENTS_MAX];
+        struct rs_event events[RS_EVENTS_MAX]; /* as granted: a sample without a weight stands for a period of these */
 };
 
 #define RS_TARGET_ON_EXEC 0x1    /* counts from the process's next execve on */
@@ -196,6 +201,16 @@ struct rs_symbols {
         struct rs_message m;
         __u64 generation; /* from 1, and rises whenever modules have changed */
         __u64 size; /* bytes in the memfd, whose format is in kernel-names.h */
+};
+
+/*
+ * SET_RATE. At once for all that is watched and will be, whether it is sampling or not. Below what was granted every
+ * sample has a weight (struct rs_wsample); some that were taken under the rate before may still follow the answer.
+ */
+struct rs_set_rate {
+        struct rs_message m;
+        __u32 event; /* index into WELCOME's events */
+        __u32 rate;  /* Hz, 1 to what was granted */
 };
 
 struct rs_maps {
@@ -237,6 +252,7 @@ union rs_any_message {
         struct rs_target target;
         struct rs_targeted targeted;
         struct rs_statistics statistics;
+        struct rs_set_rate set_rate;
         struct rs_symbols symbols;
         struct rs_maps maps;
         struct rs_mappings mappings;
@@ -247,5 +263,6 @@ _Static_assert(sizeof(struct rs_grant) == 24 + 16 * RS_EVENTS_MAX, "wire format"
 _Static_assert(sizeof(struct rs_hello) == 32, "wire format");
 _Static_assert(sizeof(struct rs_welcome) == 72 + 4 * 32 + 16 * RS_EVENTS_MAX, "wire format");
 _Static_assert(sizeof(struct rs_target) == 40, "wire format");
+_Static_assert(sizeof(struct rs_set_rate) == 32, "wire format");
 _Static_assert(sizeof(struct rs_targeted) == 32, "wire format");
 _Static_assert(sizeof(struct rs_statistics) == 32 + 24 * RS_EVENTS_MAX, "wire format");

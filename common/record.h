@@ -96,7 +96,7 @@ struct rs_sample {
 
 struct rs_wsample {
         struct rs_sample s;
-        __u64 weight; /* in units of the event (cycles, ns), where the period varies */
+        __u64 weight; /* in units of the event (cycles, ns), where the period varies or the rate is not the granted one */
 };
 
 /*

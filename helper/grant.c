@@ -50,8 +50,8 @@ uint64_t grant_memory(const struct rs_grant *grant, unsigned n_cpus) {
         /* The kernel's own page and two for positions. */
         uint64_t ring = grant->ring_size + 3 * 4096;
         uint64_t counters = (uint64_t) n_cpus * sizeof(struct rs_counters) + 4096;
-        /* walk, head and frames of one stack, the kernel's raw ones, a mapping and its path and one of a list, per CPU */
-        uint64_t scratch = (uint64_t) n_cpus * (64 + sizeof(struct rs_stack) + 8 * (RS_FRAMES_MAX + 1) +
+        /* walk, what is due, head and frames of one stack, the kernel's raw ones, a mapping and its path and one of a list, per CPU */
+        uint64_t scratch = (uint64_t) n_cpus * (64 + 8 * RS_EVENTS_MAX + sizeof(struct rs_stack) + 8 * (RS_FRAMES_MAX + 1) +
                                                 16 + 8 * RS_KERNEL_FRAMES_MAX + 6144);
         uint64_t arrays = (RS_SENT_SLOTS + RS_ANNOUNCED_SLOTS) * sizeof(uint64_t) + RS_MAPPED_SETS * RS_MAPPED_SET_SIZE;
         /* A preallocated hash: element head, key and value, and the buckets. */

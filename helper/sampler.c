@@ -109,8 +109,10 @@ static int sampler_load(Sampler *sampler, uint32_t id, const struct rs_grant *gr
         sampler->skeleton->rodata->wakeup_mark = grant->ring_size / 4;
         sampler->skeleton->rodata->page_shift = __builtin_ctzl(sysconf(_SC_PAGESIZE));
         sampler->skeleton->rodata->reads_user_memory = kernel_reads_user_memory_safely(kernel_version_get());
-        for (size_t i = 0; i < grant->nr_events; i++)
+        for (size_t i = 0; i < grant->nr_events; i++) {
                 sampler->skeleton->rodata->weighted[i] = event_type_by_id(grant->events[i].id)->weighted;
+                sampler->skeleton->rodata->granted_rate[i] = grant->events[i].value;
+        }
         for (size_t i = 0; i < RS_EVENTS_MAX; i++)
                 (void) bpf_program__set_autoload(sampler_program(sampler, i), i < grant->nr_events);
         (void) bpf_program__set_autoload(sampler->skeleton->progs.list_mappings, grant->grants & RS_GRANT_SYSTEM);
@@ -180,7 +182,8 @@ int sampler_new(Sampler **ret, uint32_t id, const struct rs_grant *grant, unsign
         /* What a session does not write any more it must not have, should it be taken over: raw frames, the identity. */
         bpf_object__for_each_map(map, sampler->skeleton->obj)
                 if (map != sampler->skeleton->maps.rs_tracked && map != sampler->skeleton->maps.rs_kernel &&
-                    map != sampler->skeleton->maps.rs_mapping_question && dup3(null, bpf_map__fd(map), O_CLOEXEC) < 0)
+                    map != sampler->skeleton->maps.rs_mapping_question && map != sampler->skeleton->maps.rs_rates &&
+                    dup3(null, bpf_map__fd(map), O_CLOEXEC) < 0)
                         return -errno;
         *ret_error = self[0].ring_safe ? RS_OK : RS_ERROR_RING_UNSAFE;
         if (!self[0].ring_safe)
@@ -387,6 +390,10 @@ int sampler_set_kernel(Sampler *sampler, int map_fd) {
         const uint32_t zero = 0;
 
         return bpf_map_update_elem(bpf_map__fd(sampler->skeleton->maps.rs_kernel), &zero, &map_fd, BPF_ANY) < 0 ? -errno : 0;
+}
+
+int sampler_set_rate(Sampler *sampler, uint32_t event, uint32_t rate) {
+        return bpf_map_update_elem(bpf_map__fd(sampler->skeleton->maps.rs_rates), &event, &rate, BPF_ANY) < 0 ? -errno : 0;
 }
 
 /* With targets the program that follows children is attached before START and after STOP as well. */

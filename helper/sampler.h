@@ -52,6 +52,9 @@ uint64_t sampler_check_cpus(Sampler *sampler, uint64_t elapsed);
 /* Where the kernel's text lies, from now on: SESSION_OP_KERNEL's map, borrowed. */
 int sampler_set_kernel(Sampler *sampler, int map_fd);
 
+/* How many samples a second are taken from now on, at most as many as were granted. */
+int sampler_set_rate(Sampler *sampler, uint32_t event, uint32_t rate);
+
 int sampler_start(Sampler *sampler);
 void sampler_stop(Sampler *sampler);
 /* Sums by event of the grant, arrays of RS_EVENTS_MAX. */

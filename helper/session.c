@@ -427,6 +427,20 @@ static int session_stats(Session *session, const union rs_any_message *any, _unu
         return session_send(session, &answer.m, sizeof(answer), NULL, 0);
 }
 
+static int session_set_rate(Session *session, const union rs_any_message *any, _unused_ Packet *packet) {
+        const struct rs_set_rate *request = &any->set_rate;
+        enum rs_error error = RS_ERROR_RATE;
+        int detail = 0;
+
+        /* Never more than its budgets were charged for. */
+        if (request->event < session->grant.nr_events && request->rate >= 1 &&
+            request->rate <= session->grant.events[request->event].value) {
+                detail = sampler_set_rate(session->sampler, request->event, request->rate);
+                error = detail < 0 ? RS_ERROR_INTERNAL : RS_OK;
+        }
+        return session_answer(session, &any->m, error, detail);
+}
+
 static int session_maps(Session *session, const union rs_any_message *any, Packet *packet) {
         struct rs_mappings answer = {};
         enum rs_error error = RS_ERROR_STATE;
@@ -457,6 +471,7 @@ static const struct {
         {RS_SYMBOLS, SESSION_WELCOME | SESSION_RUNNING, sizeof(struct rs_request), 0, session_symbols},
         {RS_MAPS, SESSION_WELCOME | SESSION_RUNNING, sizeof(struct rs_maps), 1, session_maps},
         {RS_STATS, SESSION_WELCOME | SESSION_RUNNING, sizeof(struct rs_request), 0, session_stats},
+        {RS_SET_RATE, SESSION_WELCOME | SESSION_RUNNING, sizeof(struct rs_set_rate), 0, session_set_rate},
 };
 
 static int session_dispatch(Session *session) {

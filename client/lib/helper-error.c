@@ -52,6 +52,8 @@ static const struct {
                               "systemd-sysusers creates it, or: adduser --system --group --no-create-home ringside"},
         [RS_ERROR_NO_KERNEL_NAMES] = {RINGSIDE_E_KERNEL, "the kernel does not tell the names of its functions",
                                       "kernel.kptr_restrict is 2, or the kernel was built without CONFIG_KALLSYMS."},
+        [RS_ERROR_RATE] = {RINGSIDE_E_INVALID, "the rate is not between 1 Hz and what was granted for the event",
+                           "A session that is to be faster later has to ask for that when it is opened."},
 };
 
 int helper_error(RingsideError *ret, uint32_t error, int detail) {

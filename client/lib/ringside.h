@@ -120,7 +120,7 @@ typedef struct RingsideRecord {
         union {
                 struct {
                         uint32_t event;  /* index into the session's events */
-                        uint64_t weight; /* units of the event; 0: one period */
+                        uint64_t weight; /* units of the event; 0: one period of what the event was opened with */
                         bool kernel_mode;
                         bool idle;       /* interrupt work on an idle CPU, softirqs mostly; pid and tid are 0 */
                         unsigned target; /* whose it is: 1 for the first that was added; 0: none was */
@@ -165,7 +165,7 @@ typedef struct RingsideEvent {
         char name[32];       /* "cpu-clock", "cpu-cycles" */
         char unit[16];       /* "ns", "cycles" */
         bool by_period;
-        uint64_t value;      /* in force: Hz, or units of the event */
+        uint64_t value;      /* that it was opened with: Hz, or units of the event */
 } RingsideEvent;
 
 /* Sums over all CPUs. taken == emitted + lost once the session is stopped. */
@@ -238,6 +238,13 @@ RINGSIDE_PUBLIC bool ringside_session_has_kernel_frames(RingsideSession *session
 RINGSIDE_PUBLIC enum RingsideScope ringside_session_get_scope(RingsideSession *session);
 /* As it was set. */
 RINGSIDE_PUBLIC enum RingsideKernel ringside_session_get_kernel(RingsideSession *session);
+/*
+ * The rate of one event from now on, in Hz, from 1 to what it was opened with; before start, while it runs and after
+ * stop. It counts for all targets and their children. Samples that are taken below the opened rate say by their weight
+ * how much they stand for, so that weights of all samples can be added up, whenever the rate was changed. What is
+ * saved is what samples cost; the clocks go on at the opened rate. RINGSIDE_E_INVALID: no such event, or not that fast.
+ */
+RINGSIDE_PUBLIC int ringside_session_set_rate(RingsideSession *session, unsigned event, uint64_t hz);
 RINGSIDE_PUBLIC int ringside_session_start(RingsideSession *session);
 RINGSIDE_PUBLIC int ringside_session_stop(RingsideSession *session);
 

@@ -43,6 +43,12 @@ typedef struct SessionMaps {
         int64_t credit;    /* ns that may be spent on asking */
 } SessionMaps;
 
+/* Of an event whose rate is set now and then: what the count should have given until it was set last. */
+typedef struct SessionRate {
+        uint64_t expected, counted; /* samples; units of the event */
+        uint32_t rate;              /* Hz, 0: as granted */
+} SessionRate;
+
 struct RingsideSession {
         RingsideError error;
         enum RingsideHelper helper;
@@ -62,6 +68,7 @@ struct RingsideSession {
         uint64_t unknown, malformed;
         bool started;
         struct rs_statistics kernel; /* the last that was asked for */
+        SessionRate rates[RS_EVENTS_MAX];
         SessionNames names;
         SessionMaps maps;
 };

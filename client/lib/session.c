@@ -490,6 +490,15 @@ int ringside_session_dispatch(RingsideSession *session, RingsideRecordFunc func,
 
 /* ---- statistics ---- */
 
+/* What the count of an event should have given, if it is one of time. */
+static uint64_t session_expected_of(const RingsideSession *session, unsigned event) {
+        const SessionRate *r = &session->rates[event];
+        uint64_t rate = r->rate ?: session->welcome.events[event].value;
+        uint64_t count = session->kernel.count[event];
+
+        return r->expected + (uint64_t) ((__uint128_t) (count - MIN(count, r->counted)) * rate / 1000000000U);
+}
+
 /* What the counted events should have given: only where the count is time, so that the rate is known. */
 static uint64_t session_expected(const RingsideSession *session) {
         uint64_t expected = 0;
@@ -499,9 +508,34 @@ static uint64_t session_expected(const RingsideSession *session) {
 
                 if (e->id != RS_EVENT_CPU_CLOCK || e->by_period)
                         return 0;
-                expected += (__uint128_t) session->kernel.count[i] * e->value / 1000000000U;
+                expected += session_expected_of(session, i);
         }
         return expected;
+}
+
+int ringside_session_set_rate(RingsideSession *session, unsigned event, uint64_t hz) {
+        struct rs_set_rate request = {.event = event, .rate = hz};
+        union rs_any_message answer;
+        RingsideStatistics ignored;
+        Packet packet = {};
+        int r;
+
+        if (session->fd < 0)
+                return fail(session, RINGSIDE_E_INVALID, NULL, "the session is not open");
+        if (event >= session->welcome.nr_events)
+                return fail(session, RINGSIDE_E_INVALID, NULL, "no such event in this session");
+        if (hz < 1 || hz > session->welcome.events[event].value)
+                return helper_error(&session->error, RS_ERROR_RATE, 0);
+        /* How much was counted under the rate that ends here. */
+        r = ringside_session_get_statistics(session, &ignored);
+        if (r < 0)
+                return r;
+        r = session_ask(session, RS_SET_RATE, &request.m, sizeof(request), -1, &answer, sizeof(answer.request), &packet);
+        packet_done(&packet);
+        if (r < 0)
+                return r;
+        session->rates[event] = (SessionRate){session_expected_of(session, event), session->kernel.count[event], hz};
+        return 0;
 }
 
 int ringside_session_get_statistics(RingsideSession *session, RingsideStatistics *ret) {

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 
 /*
- * What a session asks by itself while it dispatches, against answers that lie ready in its socket, in the order
+ * What a session asks by itself, while it dispatches and when a rate is set, against answers that lie ready in its socket, in the order
  * of its cookies. Requests pile up at the other end, where they are counted.
  */
 
@@ -403,6 +403,72 @@ static void test_flood(void **state) {
         assert_int_equal(count_requests(f, RS_MAPS), 4);
 }
 
+static void answer_rate(Fixture *f, uint64_t count, uint32_t error) {
+        struct rs_statistics statistics = { .count[0] = count };
+        struct rs_request set = {};
+
+        answer(f, &statistics.m, RS_STATISTICS, sizeof(statistics), RS_OK, -1);
+        answer(f, &set.m, RS_RATE_SET, sizeof(set), error, -1);
+}
+
+static uint64_t expected(Fixture *f, uint64_t count) {
+        struct rs_statistics statistics = { .count[0] = count };
+        RingsideStatistics s;
+
+        answer(f, &statistics.m, RS_STATISTICS, sizeof(statistics), RS_OK, -1);
+        assert_int_equal(ringside_session_get_statistics(f->session, &s), 0);
+        return s.expected;
+}
+
+/* What was counted under each rate is expected by that rate. */
+static void test_rate(void **state) {
+        const uint64_t second = 1000000000;
+        Fixture *f = *state;
+        struct rs_set_rate asked;
+        RingsideEvent event;
+        Packet packet;
+
+        f->session->welcome.events[0] = (struct rs_event){ .id = RS_EVENT_CPU_CLOCK, .value = 1000 };
+        assert_int_equal(expected(f, 2 * second), 2000);
+        answer_rate(f, 3 * second, RS_OK);
+        assert_int_equal(ringside_session_set_rate(f->session, 0, 100), 0);
+        assert_int_equal(expected(f, 3 * second), 3000);
+        assert_int_equal(expected(f, 5 * second), 3200);
+        /* Refused: all is as before. */
+        answer_rate(f, 6 * second, RS_ERROR_RATE);
+        assert_int_equal(ringside_session_set_rate(f->session, 0, 500), RINGSIDE_E_INVALID);
+        assert_int_equal(expected(f, 7 * second), 3400);
+        answer_rate(f, 7 * second, RS_OK);
+        assert_int_equal(ringside_session_set_rate(f->session, 0, 1000), 0);
+        assert_int_equal(expected(f, 8 * second), 4400);
+        /* A count that goes back is the helper's nonsense. */
+        assert_int_equal(expected(f, second), 3400);
+        /* Samples without a weight are of this. */
+        assert_int_equal(ringside_session_get_event(f->session, 0, &event), 0);
+        assert_int_equal(event.value, 1000);
+
+        while (packet_receive(f->helper, &asked, sizeof(asked), 0, MSG_DONTWAIT, &packet) > 0 && asked.m.type != RS_SET_RATE)
+                ;
+        assert_int_equal(packet.size, sizeof(asked));
+        assert_int_equal(asked.event, 0);
+        assert_int_equal(asked.rate, 100);
+}
+
+/* Nothing of this is asked at all. */
+static void test_rate_refused(void **state) {
+        const uint64_t rates[] = { 0, 1001, UINT32_MAX, (1ULL << 32) + 1, UINT64_MAX };
+        Fixture *f = *state;
+
+        f->session->welcome.events[0] = (struct rs_event){ .id = RS_EVENT_CPU_CLOCK, .value = 1000 };
+        for (size_t i = 0; i < ELEMENTSOF(rates); i++)
+                assert_int_equal(ringside_session_set_rate(f->session, 0, rates[i]), RINGSIDE_E_INVALID);
+        assert_int_equal(ringside_session_set_rate(f->session, 1, 100), RINGSIDE_E_INVALID);
+        assert_int_equal(ringside_session_set_rate(f->session, UINT32_MAX, 100), RINGSIDE_E_INVALID);
+        assert_int_equal(count_requests(f, RS_SET_RATE) + count_requests(f, RS_STATS), 0);
+        shutdown(f->helper, SHUT_RDWR);
+        assert_int_equal(ringside_session_set_rate(f->session, 0, 100), RINGSIDE_E_ENDED);
+}
+
 /* What the callback refuses ends the dispatch, wherever it comes from. */
 static void test_callback_fails(void **state) {
         Fixture *f = *state;
@@ -427,6 +493,8 @@ int main(void) {
                 cmocka_unit_test_setup_teardown(test_hostile_maps, maps_setup, maps_teardown),
                 cmocka_unit_test_setup_teardown(test_flood, maps_setup, maps_teardown),
                 cmocka_unit_test_setup_teardown(test_callback_fails, setup, teardown),
+                cmocka_unit_test_setup_teardown(test_rate, setup, teardown),
+                cmocka_unit_test_setup_teardown(test_rate_refused, setup, teardown),
         };
 
         return cmocka_run_group_tests(tests, NULL, NULL);

@@ -58,6 +58,7 @@ static void test_not_open(void **state) {
 
         assert_int_equal(ringside_session_dispatch(s, never, NULL), RINGSIDE_E_INVALID);
         assert_int_equal(ringside_session_start(s), RINGSIDE_E_INVALID);
+        assert_int_equal(ringside_session_set_rate(s, 0, 99), RINGSIDE_E_INVALID);
         assert_int_equal(ringside_session_add_target(s, 0, 0, 0), RINGSIDE_E_INVALID);
         assert_int_equal(ringside_session_get_statistics(s, &statistics), RINGSIDE_E_INVALID);
         assert_int_equal(ringside_session_stop(s), 0);

@@ -30,6 +30,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
                         (void) ringside_session_get_statistics(session, &statistics);
                 }
                 (void) ringside_session_stop(session);
+                (void) ringside_session_set_rate(session, 0, 1);
         }
         ringside_session_free(session);
         close_fd(pair[1]);

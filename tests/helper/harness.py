@@ -35,10 +35,10 @@ libc = ctypes.CDLL(None, use_errno=True)
 
 # common/protocol.h
 HELLO, WELCOME, TARGET, TARGETED, START, STARTED, STOP, STOPPED, STATS, STATISTICS, OPEN, END = range(2, 14)
-SYMBOLS, SYMBOL_NAMES, MAPS, MAPPINGS = range(14, 18)
+SYMBOLS, SYMBOL_NAMES, MAPS, MAPPINGS, SET_RATE, RATE_SET = range(14, 20)
 OK, E_VERSION, E_IDENTITY = 0, 2, 3
 E_TARGET_GONE, E_TARGET_HIDDEN, E_TARGET_LIMIT, E_STATE, E_HELPER_GONE, E_PROTOCOL = 12, 13, 14, 15, 17, 19
-E_NO_KERNEL_NAMES = 21
+E_NO_KERNEL_NAMES, E_RATE = 21, 22
 VERSION = 2
 GRANT_TARGETS, GRANT_DIRECT, GRANT_KERNEL, GRANT_SYSTEM = 1, 2, 4, 8
 TARGETS_MAX = 63
@@ -47,7 +47,7 @@ HEAD = struct.Struct("<IIQIi")
 GRANT = struct.Struct("<IIIIQ" + "IIQ" * 8)
 WELCOME_SIZE = 72 + 4 * 32 + 16 * 8
 CPU_CLOCK = 1
-RECORD_SAMPLE, RECORD_MAPPING, MAPPING_DELETED, MAPPINGS_SIZE = 1, 5, 1, 32768  # and common/record.h
+RECORD_SAMPLE, RECORD_WSAMPLE, RECORD_MAPPING, MAPPING_DELETED, MAPPINGS_SIZE = 1, 2, 5, 1, 32768  # and common/record.h
 
 
 class Failure(Exception):
@@ -497,6 +497,9 @@ class Session:
 
     def stats(self):
         return self.ask(STATS)
+
+    def set_rate(self, rate, event=0):
+        return self.ask(SET_RATE, struct.pack("<II", event, rate))[0]
 
     def maps(self, pid, start=0):
         """(error, mappings, next); pid may be a descriptor given as [fd]."""

@@ -19,6 +19,7 @@ A, B = h.users()
 NEW, WELCOME, RUNNING = "new", "welcome", "running"
 HELLO_BODY = struct.pack("<II", h.VERSION, 0)
 TARGET_BODY = struct.pack("<IIQ", 0, 0, 0)
+RATE_BODY = struct.pack("<II", 0, 49)
 # type: body, states it is for, fds
 REQUESTS = {
     h.HELLO: (HELLO_BODY, [NEW], 1),
@@ -26,6 +27,7 @@ REQUESTS = {
     h.START: (b"", [WELCOME], 0),
     h.STOP: (b"", [RUNNING], 0),
     h.STATS: (b"", [WELCOME, RUNNING], 0),
+    h.SET_RATE: (RATE_BODY, [WELCOME, RUNNING], 0),
 }
 NULL = os.open("/dev/null", os.O_RDWR)
 direct = h.Way("direct", A)
@@ -342,6 +344,22 @@ def refused_targets(way, session, own, others, root):
 
 
 @Group
+def test_rates(way):
+    """From 1 to what was granted, of the events there are; what is refused changes nothing."""
+    with h.killed(A.spin()) as p, way.ready(targets=True, hz=99) as session:
+        for state in WELCOME, RUNNING, WELCOME:
+            for rate in (1, 98, 99, 50):
+                h.check(session.set_rate(rate) == h.OK, f"{rate} Hz of 99, {state}")
+            for rate in (0, 100, 20000, 20001, 1 << 31, 0xffffffff):
+                h.check(session.set_rate(rate) == h.E_RATE, f"{rate} Hz of 99, {state}")
+            for event in (1, 7, 8, 1 << 31, 0xffffffff):
+                h.check(session.set_rate(50, event) == h.E_RATE, f"event {event} of one, {state}")
+            with way.act():
+                h.check(state == RUNNING or session.target(p.pid)[0] == h.OK, "TARGET after SET_RATE")
+            h.check((session.stop if state == RUNNING else session.start)() == h.OK, f"after SET_RATE, {state}")
+
+
+@Group
 def test_cgroups(way):
     with h.killed(A.spin()) as p, way.ready(targets=True) as session:
         h.check(session.cgroup(1) == h.E_STATE, "a cgroup in a session of processes")
@@ -407,6 +425,7 @@ def test_open():
         "an unknown event": h.grant_bytes(event=99), "no ring": h.grant_bytes(ring=0),
         "an odd ring": h.grant_bytes(ring=65537), "a huge ring": h.grant_bytes(ring=1 << 40),
         "no frames": h.grant_bytes(depth=0), "256 frames": h.grant_bytes(depth=256),
+        "by period": h.grant_bytes()[:28] + b"\1\0\0\0" + h.grant_bytes()[32:],
         "an unknown grant": h.grant_bytes()[:4] + b"\xff\0\0\0" + h.grant_bytes()[8:],
     }
     packets = {f"cut to {n}": whole[:n] for n in range(1, len(whole))}
@@ -428,6 +447,6 @@ def test_open():
 
 
 TESTS = [test_cut, test_fields, test_states, test_descriptors, test_identity, test_garbage, test_flood,
-         test_targets, test_cgroups, test_threads, test_open]
+         test_targets, test_rates, test_cgroups, test_threads, test_open]
 names = sys.argv[1:]  # all without
 h.main(*[t for t in TESTS if not names or t.__name__ in names])
