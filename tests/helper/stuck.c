@@ -1,20 +1,29 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 
 /*
- * stuck-exec DIR SECONDS: a process of an ordinary user that stays in the middle of an exec. The exec waits for an
- * asynchronous read that was begun before it, from a file system that this program mounts on DIR (in namespaces
- * of its own) and that never answers reads. Prints the process's pid, and lets it go after SECONDS.
- * Exits with 77 where there is no such file system to be had.
+ * stuck exec|memory DIR: a process of an ordinary user that does not get on, for a file system that this program
+ * mounts on DIR (in namespaces of its own) never answers reads.
+ *
+ *      exec        stays in the middle of an exec, which waits for an asynchronous read that was begun before it
+ *      memory      runs, until a byte comes on standard input; then it keeps the lock of its address space, in an
+ *                  mmap() that waits for a page which is being read
+ *
+ * Prints the process's pid, and lets it go when standard input ends. Exits with 77 where there is no such file
+ * system to be had.
  */
 
 #include <fcntl.h>
 #include <linux/aio_abi.h>
 #include <linux/fuse.h>
+#include <poll.h>
+#include <pthread.h>
 #include <sched.h>
 #include <signal.h>
+#include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <sys/mount.h>
 #include <sys/prctl.h>
 #include <sys/stat.h>
@@ -71,8 +80,11 @@ static void reply(int fd, uint64_t unique, const void *data, size_t size) {
                 perror("reply");
 }
 
-/* One directory with one file, under whatever name; reads wait. */
-static void serve(int fd) {
+/*
+ * One directory with one file, under whatever name; reads wait, and each is told of on told_fd. Opened to append,
+ * the file has no pages of its own: whoever maps it has those of others thrown out first.
+ */
+static void serve(int fd, int told_fd) {
         static char buffer[1 << 17];
         const struct fuse_in_header *in = (void *) buffer;
 
@@ -82,6 +94,7 @@ static void serve(int fd) {
                 struct fuse_entry_out entry = {.nodeid = FILE_NODE, .attr_valid = 1000, .entry_valid = 1000,
                                                .attr = attributes(FILE_NODE)};
                 struct fuse_attr_out attr = {.attr_valid = 1000, .attr = attributes(in->nodeid)};
+                const struct fuse_open_in *open_in = (const void *) (in + 1);
                 struct fuse_open_out opened = {.fh = 1};
 
                 switch (in->opcode) {
@@ -95,7 +108,13 @@ static void serve(int fd) {
                         reply(fd, in->unique, &attr, sizeof(attr));
                         break;
                 case FUSE_OPEN:
+                        if (open_in->flags & O_APPEND)
+                                opened.open_flags = FOPEN_DIRECT_IO;
                         reply(fd, in->unique, &opened, sizeof(opened));
+                        break;
+                case FUSE_READ:
+                        if (write(told_fd, "", 1) < 0)
+                                perror("told");
                         break;
                 default:
                         break;
@@ -103,14 +122,11 @@ static void serve(int fd) {
         }
 }
 
-static _Noreturn void get_stuck(const char *dir) {
+static _Noreturn void stick_in_exec(const char *path) {
         aio_context_t context = 0;
         struct iocb read_one = {.aio_lio_opcode = IOCB_CMD_PREAD, .aio_nbytes = 4096}, *list = &read_one;
-        char path[4096];
-        int fd;
+        int fd = open(path, O_RDONLY | O_DIRECT | O_CLOEXEC);
 
-        (void) snprintf(path, sizeof(path), "%s/file", dir);
-        fd = open(path, O_RDONLY | O_DIRECT | O_CLOEXEC);
         read_one.aio_fildes = fd;
         read_one.aio_buf = (uintptr_t) aligned_alloc(4096, 4096);
         if (fd < 0 || syscall(SYS_io_setup, 1, &context) < 0 || syscall(SYS_io_submit, context, 1, &list) != 1)
@@ -119,32 +135,64 @@ static _Noreturn void get_stuck(const char *dir) {
         fail("exec");
 }
 
+static void *read_page(void *userdata) {
+        char byte;
+
+        (void) !read(*(int *) userdata, &byte, 1);
+        return NULL;
+}
+
+static _Noreturn void stick_in_mmap(const char *path, int told_fd) {
+        int read_fd = open(path, O_RDONLY | O_CLOEXEC), map_fd = open(path, O_RDONLY | O_APPEND | O_CLOEXEC);
+        pthread_t thread;
+        char byte;
+
+        if (read_fd < 0 || map_fd < 0)
+                fail(path);
+        if (read(STDIN_FILENO, &byte, 1) == 1 && pthread_create(&thread, NULL, read_page, &read_fd) == 0 &&
+            read(told_fd, &byte, 1) == 1)
+                (void) mmap(NULL, 4096, PROT_READ, MAP_PRIVATE, map_fd, 0);
+        exit(0);
+}
+
+/* Standard input is the child's alone until it is stuck; an end of it is for us both. */
+static void wait_for_end(void) {
+        struct pollfd p = {.fd = STDIN_FILENO};
+
+        while (poll(&p, 1, -1) < 0 || !(p.revents & POLLHUP))
+                ;
+}
+
 int main(int argc, char *argv[]) {
+        bool in_exec = argc == 3 && strcmp(argv[1], "exec") == 0;
+        char path[4096], options[64];
         pid_t server, stuck;
-        char options[64];
-        int fd;
+        int fd, told[2];
 
         if (argc != 3)
                 return 2;
         enter_namespaces();
         fd = open("/dev/fuse", O_RDWR | O_CLOEXEC);
         (void) snprintf(options, sizeof(options), "fd=%d,rootmode=40755,user_id=0,group_id=0", fd);
-        if (fd < 0 || mount("stuck", argv[1], "fuse", 0, options) < 0)
+        if (fd < 0 || mount("stuck", argv[2], "fuse", 0, options) < 0 || pipe2(told, O_CLOEXEC) < 0)
                 fail("/dev/fuse");
+        (void) snprintf(path, sizeof(path), "%s/file", argv[2]);
         server = fork();
         if (server == 0) {
                 prctl(PR_SET_PDEATHSIG, SIGKILL);
-                serve(fd);
+                serve(fd, told[1]);
                 _exit(0);
         }
         /* Only the server has it then, and the file system ends with the server. */
         close(fd);
         stuck = fork();
+        if (stuck == 0 && in_exec)
+                stick_in_exec(path);
         if (stuck == 0)
-                get_stuck(argv[1]);
+                stick_in_mmap(path, told[0]);
         printf("%d\n", stuck);
         fflush(stdout);
-        sleep(atoi(argv[2]));
+        wait_for_end();
         kill(server, SIGKILL);
         kill(stuck, SIGKILL);
         while (wait(NULL) > 0)
