@@ -88,6 +88,10 @@ def by_rule(table, alice, bob):
         table.run("rule", "modules loaded and unloaded", lambda: kernel.modules(alice))
     seeing.allow(("alice", "bob"), ("own", "system"))
     table.run("rule", "record -a", lambda: seeing.everybody(alice, bob))
+    if QEMU:
+        # In a container there is no knowing whether the machine's CPUs ever sleep.
+        seeing.allow(("alice", "bob"), ("own", "kernel", "system"))
+        table.run("rule", "record -a with interrupts on an idle CPU", lambda: seeing.idle_softirqs(alice))
 
 
 def main():

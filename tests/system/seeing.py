@@ -2,8 +2,9 @@
 """What a recording has: whose processes, by which numbers, and the kernel's names."""
 
 import re
+import subprocess
 
-from machine import check, collapsed, sh
+from machine import check, collapsed, sh, until
 
 RULE = """polkit.addRule(function (action, subject) {
         if (ACTIONS.indexOf(action.id) >= 0 && subject.isInGroup("developers"))
@@ -90,3 +91,21 @@ def everybody(session, other):
     check(any(stack.startswith(f"{other.user}-busy") and "busy_loop" in stack for stack in stacks),
           f"{other.user}'s program: {list(stacks)[:10]}")
     return f"{other.user}'s program, by its functions"
+
+
+def idle_softirqs(session):
+    """A CPU that has nothing to do but interrupts' work is seen at that, and never asleep."""
+    def look():
+        session.shell("rm -f r.ringside; ringside record -q -a -F 499 -d 3 -o r.ringside")
+        idle = {stack: n for stack, n in collapsed(session, "r.ringside").items() if stack.startswith("[idle softirq]")}
+        check(all("softirq" in stack.partition(";")[2] for stack in idle), f"no softirqs: {idle}")
+        return sum(n for stack, n in idle.items() if "net_rx_action" in stack)
+
+    with subprocess.Popen(["unshare", "-n", "-m", "/test/datagrams.py", "0", "1"], stdin=subprocess.DEVNULL,
+                          stdout=subprocess.DEVNULL) as p:
+        try:
+            until("softirqs on an idle CPU are seen", look)
+            check(p.poll() is None, "nothing is sent")
+        finally:
+            p.kill()
+    return "as [idle softirq], and never asleep"
