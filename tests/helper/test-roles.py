@@ -41,9 +41,9 @@ FDS = {
     "keeper": {"socket": 1, "anon_inode:[signalfd]": 1, "helper": 1, "anon_inode:bpf_link": 1, "/proc/kallsyms": 1,
                "/proc/modules": int(os.path.exists("/proc/modules"))},
     # The sampler of eight slots, four process programs, the iterator; ring, counters and control maps.
-    # Ring, counters, and what a session still writes: targets, kernel ranges, its question. /dev/null stands where the
-    # other maps were.
-    "session": {"socket": 2, "/dev/null": 12, "anon_inode:bpf-map": 5, "anon_inode:bpf-prog": None,
+    # Ring, counters, and what a session still writes: targets, rates, kernel ranges, its question. /dev/null stands where
+    # the other maps were.
+    "session": {"socket": 2, "/dev/null": 12, "anon_inode:bpf-map": 6, "anon_inode:bpf-prog": None,
                 "anon_inode:btf": None},
 }
 
@@ -83,7 +83,7 @@ def check_keeper(pid, role="keeper", sessions=0, asked=True):
 
     failure = []
     try:
-        h.until("the keeper at rest", settled, timeout=3)
+        h.until("the keeper at rest", settled)
     except h.Failure:
         raise failure[-1]
 
