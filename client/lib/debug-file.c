@@ -19,7 +19,7 @@ static int open_elf(ElfFile **ret, int root_fd, const char *path) {
         struct stat st;
         int r;
 
-        fd = open_regular_in(root_fd, path, /* nofollow= */ false, &st);
+        fd = reopen_regular(find_file_in(root_fd, path, /* nofollow= */ false), &st);
         if (fd < 0)
                 return fd;
         r = elf_file_new_take_fd(ret, fd);

@@ -126,7 +126,7 @@ int perf_map_open(PerfMap *map, ProcessDir *dir) {
         if (r < 0)
                 return r;
         snprintf(path, sizeof(path), "/tmp/perf-%d.map", (int) identity.inner_pid);
-        fd = process_dir_open_file(dir, path, /* nofollow= */ true, &st);
+        fd = reopen_regular(process_dir_find_file(dir, path, /* nofollow= */ true), &st);
         if (fd < 0)
                 return fd;
         /* Anybody may put a file into /tmp, but not one that belongs to somebody else. */

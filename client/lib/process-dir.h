@@ -43,11 +43,15 @@ int process_dir_read_identity(const ProcessDir *dir, ProcessIdentity *ret);
 pid_t process_status_get_inner_pid(const char *status);
 
 /*
- * Opens a regular file for reading, without blocking and without touching anything that is not one:
- * by path below the root of the process, or below root_fd, symbolic links resolved there; or as openat()
- * does. The last component may not be a link where nofollow is set. Returns the fd; -EBADF: no
- * regular file.
+ * Finds a file without opening it: an O_PATH fd does nothing to what it is of. By path below the root of the
+ * process, or below root_fd, symbolic links resolved there. The last component may not be a link where nofollow
+ * is set.
  */
-int process_dir_open_file(ProcessDir *dir, const char *path, bool nofollow, struct stat *ret_st);
-int open_regular_in(int root_fd, const char *path, bool nofollow, struct stat *ret_st);
-int open_regular_at(int dir_fd, const char *path, struct stat *ret_st);
+int process_dir_find_file(ProcessDir *dir, const char *path, bool nofollow);
+int find_file_in(int root_fd, const char *path, bool nofollow);
+/*
+ * Opens what was found for reading, if it is a regular file on a file system that stores files: those below /proc
+ * and /sys are regular, too, and reading them may do anything. Takes path_fd over, and passes its errors on. Returns the
+ * fd; -EBADF: nothing to be read.
+ */
+int reopen_regular(int path_fd, struct stat *ret_st);

@@ -16,9 +16,9 @@
 #include <limits.h>
 #include <string.h>
 #include <sys/stat.h>
-#include <sys/sysmacros.h>
 #include <time.h>
 
+#include "file-identity.h"
 #include "symbolizer-internal.h"
 #include "vdso.h"
 
@@ -220,45 +220,6 @@ static bool is_same_file(const SymbolFile *file, const struct stat *st) {
                file->mtime.tv_nsec == st->st_mtim.tv_nsec;
 }
 
-/*
- * Is what was opened by its path what is mapped? The inode must be the same (it cannot be given
- * to another file while it is mapped), and so must the device, except where stat() shows an anonymous one:
- * btrfs and overlayfs have one for each subvolume or layer, and maps shows the one below.
- */
-static bool is_mapped_file(const struct stat *st, const MapsLine *line) {
-        if (st->st_ino != line->inode)
-                return false;
-        return major(st->st_dev) == 0 ||
-               (major(st->st_dev) == line->dev_major && minor(st->st_dev) == line->dev_minor);
-}
-
-/* A program whose file has no name any more, while it runs. */
-static int open_by_exe(FileQuery *q) {
-        int fd;
-
-        if (q->refresh->dir.fd < 0)
-                return -ENOENT;
-        fd = open_regular_at(q->refresh->dir.fd, "exe", &q->st);
-        if (fd < 0 || is_mapped_file(&q->st, q->line))
-                return fd;
-        close_fd(fd);
-        return -ESTALE;
-}
-
-/* Where no path leads to it any more; but only the privileged may use it. */
-static int open_by_range(Symbolizer *s, FileQuery *q) {
-        char name[64];
-        int fd;
-
-        if (s->no_map_files || q->refresh->dir.fd < 0)
-                return -EPERM;
-        snprintf(name, sizeof(name), "map_files/%" PRIx64 "-%" PRIx64, q->line->start, q->line->end);
-        fd = open_regular_at(q->refresh->dir.fd, name, &q->st);
-        if (fd == -EPERM)
-                s->no_map_files = true;
-        return fd;
-}
-
 static uint64_t to_ns(int64_t seconds, uint64_t ns) {
         return seconds < 0 ? 0 : (uint64_t) seconds * NSEC_PER_SEC + ns;
 }
@@ -283,8 +244,44 @@ static bool is_too_young(const FileQuery *q, int fd) {
                ((stx.stx_mask & STATX_BTIME) && to_ns(stx.stx_btime.tv_sec, stx.stx_btime.tv_nsec) > limit);
 }
 
-static bool proves_itself(const FileQuery *q, int fd) {
-        return is_mapped_file(&q->st, q->line) && !is_too_young(q, fd);
+/* Takes what a path led to over, and opens it only where it is what is mapped. */
+static int open_proven(FileQuery *q, int path_fd_) {
+        _cleanup_close_ int path_fd = path_fd_;
+
+        if (path_fd < 0)
+                return path_fd;
+        if (fstat(path_fd, &q->st) < 0)
+                return -errno;
+        if (!file_identity_fits(path_fd, &q->st, q->line, &q->refresh->dir) || is_too_young(q, path_fd))
+                return -ESTALE;
+        return reopen_regular(TAKE_FD(path_fd), &q->st);
+}
+
+/* A program whose file has no name any more, while it runs. */
+static int open_by_exe(FileQuery *q) {
+        int fd;
+
+        if (q->refresh->dir.fd < 0)
+                return -ENOENT;
+        fd = openat(q->refresh->dir.fd, "exe", O_PATH | O_CLOEXEC);
+        return open_proven(q, fd < 0 ? -errno : fd);
+}
+
+/* Where no path leads to it any more; but only the privileged may use it. */
+static int open_by_range(Symbolizer *s, FileQuery *q) {
+        char name[64];
+        int fd;
+
+        if (s->no_map_files || q->refresh->dir.fd < 0)
+                return -EPERM;
+        snprintf(name, sizeof(name), "map_files/%" PRIx64 "-%" PRIx64, q->line->start, q->line->end);
+        fd = openat(q->refresh->dir.fd, name, O_PATH | O_CLOEXEC);
+        if (fd < 0 && errno == EPERM)
+                s->no_map_files = true;
+        if (fd < 0)
+                return -errno;
+        /* What was told may have been of another process with this number. */
+        return q->refresh->told_at == 0 ? reopen_regular(fd, &q->st) : open_proven(q, fd);
 }
 
 /*
@@ -294,15 +291,11 @@ static bool proves_itself(const FileQuery *q, int fd) {
 static int open_by_path(FileQuery *q) {
         int fd;
 
-        fd = process_dir_open_file(&q->refresh->dir, q->path, /* nofollow= */ false, &q->st);
-        if (fd >= 0 && proves_itself(q, fd))
+        fd = open_proven(q, process_dir_find_file(&q->refresh->dir, q->path, /* nofollow= */ false));
+        if (fd >= 0)
                 return fd;
-        close_fd(fd);
-        fd = open_regular_at(AT_FDCWD, q->path, &q->st);
-        if (fd >= 0 && proves_itself(q, fd))
-                return fd;
-        close_fd(fd);
-        return fd >= 0 ? -ESTALE : fd;
+        fd = openat(AT_FDCWD, q->path, O_PATH | O_CLOEXEC);
+        return open_proven(q, fd < 0 ? -errno : fd);
 }
 
 /* Met in this very refresh: nothing needs to be opened again. */

@@ -7,11 +7,15 @@
 
 #include <inttypes.h>
 #include <limits.h>
+#include <sched.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <string.h>
+#include <sys/inotify.h>
+#include <sys/mount.h>
 #include <sys/stat.h>
 #include <sys/sysmacros.h>
+#include <sys/wait.h>
 #include <time.h>
 
 #include <cmocka.h>
@@ -259,12 +263,109 @@ static void test_other_file(void **state) {
         m = mapping(f, 1, now());
         m.dev_minor++;
         assert_int_equal(address_space_tell(f->space, &m), TOLD_OTHER);
-        if (major(makedev(m.dev_major, 0)) != 0)
-                expect(f, BASE, f->paths[1], NULL);
+        expect(f, BASE, f->paths[1], NULL);
         /* A file that was made after the mapping was seen, though it has its inode. */
         m = mapping(f, 2, now() - 60 * SEC);
         assert_int_equal(address_space_tell(f->space, &m), TOLD_OTHER);
         expect(f, BASE, f->paths[2], NULL);
+}
+
+static bool was_opened(int inotify) {
+        char events[4096] __attribute__((aligned(8)));
+
+        return read(inotify, events, sizeof(events)) > 0;
+}
+
+/* Opening a file is an act, which whoever chose the path may wait for: only what proved to be the one is opened. */
+static void test_others_not_opened(void **state) {
+        Fixture *f = *state;
+        int inotify = inotify_init1(IN_CLOEXEC | IN_NONBLOCK);
+        ToldMapping m = mapping(f, 0, now());
+
+        assert_true(inotify >= 0);
+        assert_return_code(inotify_add_watch(inotify, f->paths[0], IN_OPEN), 0);
+        m.inode++;
+        assert_int_equal(address_space_tell(f->space, &m), TOLD_NEW);
+        m = mapping(f, 0, now());
+        m.dev_minor++;
+        assert_int_equal(address_space_tell(f->space, &m), TOLD_OTHER);
+        m = mapping(f, 0, now() - 60 * SEC);
+        assert_int_equal(address_space_tell(f->space, &m), TOLD_OTHER);
+        expect(f, BASE, f->paths[0], NULL);
+        assert_false(was_opened(inotify));
+        /* They are regular, and have an inode and a device like others. */
+        (void) snprintf(f->paths[1], sizeof(f->paths[1]), "/proc/version");
+        assert_return_code(inotify_add_watch(inotify, f->paths[1], IN_OPEN), 0);
+        m = mapping(f, 1, now());
+        assert_int_equal(address_space_tell(f->space, &m), TOLD_OTHER);
+        expect(f, BASE, f->paths[1], NULL);
+        assert_false(was_opened(inotify));
+        m = mapping(f, 0, now());
+        assert_int_equal(address_space_tell(f->space, &m), TOLD_OTHER);
+        expect(f, BASE, f->paths[0], "function_that_is_told");
+        assert_true(was_opened(inotify));
+        (void) close(inotify);
+}
+
+static void mount_copy(Fixture *f) {
+        run("mkdir -p %s/mnt && mount -t tmpfs none %s/mnt && cp %s %s/mnt/file", f->dir, f->dir, f->paths[0], f->dir);
+}
+
+/* Two file systems whose files have the same numbers, as every tmpfs begins alike. Returns 0: they are told apart. */
+static int tell_of_other_mount(Fixture *f) {
+        ToldMapping one, two;
+        Resolved resolved;
+
+        (void) snprintf(f->paths[1], sizeof(f->paths[1]), "%s/mnt/file", f->dir);
+        mount_copy(f);
+        one = mapping(f, 1, now());
+        mount_copy(f);
+        two = mapping(f, 1, now());
+        if (one.inode != two.inode || (one.dev_major == two.dev_major && one.dev_minor == two.dev_minor))
+                return 2;
+        if (address_space_tell(f->space, &one) != TOLD_NEW ||
+            address_space_resolve(f->space, BASE + f->at, false, &resolved) != 0 || resolved.name)
+                return 3;
+        return address_space_tell(f->space, &two) != TOLD_OTHER ||
+               address_space_resolve(f->space, BASE + f->at, false, &resolved) != 0 || !resolved.name;
+}
+
+_printf_(2, 3) static bool put(const char *path, const char *format, ...) {
+        FILE *f = fopen(path, "we");
+        va_list ap;
+
+        if (!f)
+                return false;
+        va_start(ap, format);
+        (void) vfprintf(f, format, ap);
+        va_end(ap);
+        return fclose(f) == 0;
+}
+
+static bool become_mounter(void) {
+        uid_t uid = geteuid();
+        gid_t gid = getegid();
+
+        if (unshare(uid == 0 ? CLONE_NEWNS : CLONE_NEWNS | CLONE_NEWUSER) < 0 ||
+            (uid != 0 && (!put("/proc/self/uid_map", "0 %u 1", uid) || !put("/proc/self/setgroups", "deny") ||
+                          !put("/proc/self/gid_map", "0 %u 1", gid))))
+                return false;
+        return mount(NULL, "/", NULL, MS_REC | MS_PRIVATE, NULL) == 0;
+}
+
+/* In a mount namespace of its own. */
+static void test_other_mount(void **state) {
+        pid_t pid = fork();
+        int status;
+
+        if (pid == 0)
+                _exit(become_mounter() ? tell_of_other_mount(*state) : 77);
+        assert_int_equal(waitpid(pid, &status, 0), pid);
+        if (WIFEXITED(status) && WEXITSTATUS(status) == 77) {
+                print_message("neither root nor a user namespace: no mounts\n");
+                skip();
+        }
+        assert_int_equal(status, 0);
 }
 
 static void test_no_file(void **state) {
@@ -306,7 +407,8 @@ static void test_flood(void **state) {
 int main(void) {
         const struct CMUnitTest tests[] = {
                 TEST(test_gap),        TEST(test_replaced), TEST(test_read_ahead), TEST(test_gone_when_read),
-                TEST(test_other_file), TEST(test_no_file),  TEST(test_flood),
+                TEST(test_other_file), TEST(test_no_file),  TEST(test_flood),     TEST(test_others_not_opened),
+                TEST(test_other_mount),
         };
 
         return cmocka_run_group_tests(tests, NULL, NULL);

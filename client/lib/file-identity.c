@@ -1,0 +1,61 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+
+/*
+ * btrfs and overlayfs show files a device of their own, for each subvolume or layer, where maps shows the file
+ * system's. That is also shown for each mount. Without this a number would do: those of two tmpfs begin alike.
+ */
+
+#include "file-identity.h"
+
+#include <fcntl.h>
+#include <inttypes.h>
+#include <linux/magic.h>
+#include <sys/sysmacros.h>
+#include <sys/vfs.h>
+
+/* "MOUNT PARENT MAJOR:MINOR ROOT ..." */
+static bool mount_is_of_device(int proc_fd, const char *name, uint64_t mount, const MapsLine *line) {
+        _cleanup_fclose_ FILE *f = NULL;
+        _cleanup_free_ char *text = NULL;
+        size_t size = 0;
+        int fd = openat(proc_fd, name, O_RDONLY | O_CLOEXEC);
+
+        f = fd < 0 ? NULL : fdopen(fd, "re");
+        if (!f) {
+                close_fd(fd);
+                return false;
+        }
+        while (getline(&text, &size, f) > 0) {
+                unsigned dev_major, dev_minor;
+                uint64_t number;
+
+                if (sscanf(text, "%" SCNu64 " %*u %u:%u", &number, &dev_major, &dev_minor) == 3 && number == mount)
+                        return dev_major == line->dev_major && dev_minor == line->dev_minor;
+        }
+        return false;
+}
+
+static bool is_on_mount_of_device(int fd, const MapsLine *line, const ProcessDir *dir) {
+        struct statx stx;
+
+        if (statx(fd, "", AT_EMPTY_PATH, STATX_MNT_ID, &stx) < 0 || !(stx.stx_mask & STATX_MNT_ID))
+                return false;
+        /* A mount in the namespace of the process, or in ours. */
+        return mount_is_of_device(AT_FDCWD, "/proc/self/mountinfo", stx.stx_mnt_id, line) ||
+               (dir->fd >= 0 && mount_is_of_device(dir->fd, "mountinfo", stx.stx_mnt_id, line));
+}
+
+/* Before Linux 6.8 maps shows the device, and inode, of the file below. */
+static bool may_be_upper(int fd, const MapsLine *line) {
+        struct statfs fs;
+
+        return line->dev_major != 0 && fstatfs(fd, &fs) == 0 && fs.f_type == OVERLAYFS_SUPER_MAGIC;
+}
+
+bool file_identity_fits(int fd, const struct stat *st, const MapsLine *line, const ProcessDir *dir) {
+        if (st->st_ino != line->inode)
+                return false;
+        if (major(st->st_dev) == line->dev_major && minor(st->st_dev) == line->dev_minor)
+                return true;
+        return major(st->st_dev) == 0 && (is_on_mount_of_device(fd, line, dir) || may_be_upper(fd, line));
+}
