@@ -3,9 +3,10 @@
 
 /*
  * Tells of the mappings that samples lie in, once each, so that a process that is gone before anybody can read
- * its maps has names. A sampler asks for its leaf and, where the stack is a new one, for each frame: is this address in
- * a mapping that was told of? At the first that is not, bpf_find_vma() is asked, at most once for each
- * sample, since its lock is given back by an irq_work of which a CPU has one.
+ * its maps has names. A sampler asks for its leaf and, where the stack is a new one or the address space has changed, for
+ * each frame: is this address in a mapping that was told of? For one that is not, bpf_find_vma() is asked, at
+ * most once for each sample, since its lock is given back by an irq_work of which a CPU has one; the stack's next
+ * samples ask for the others.
  *
  * What was told is remembered in a plain array, racy on purpose: an entry of which two CPUs wrote half each does not fit its
  * tag, and the mapping is told twice. An entry is good for as long as the address space has not changed, which
@@ -85,10 +86,13 @@ struct mapping_scratch {
         __u64 time;
         __u32 pid;
         __u32 level;   /* how much is known of `address` */
-        __u64 address; /* the first in no mapping that was told, 0: none */
+        __u64 address; /* one in no mapping that was told, or that is sure to be the same; 0: none */
+        __u64 run_start, run_end; /* of the mapping that was looked for last */
+        __u32 n_stale; /* frames in mappings that may be others by now, one for each run */
         bool found;    /* something is mapped there */
         bool known;    /* and was told of */
-        bool rest;     /* other frames lie in mappings that are still to be told */
+        bool rest;     /* there are others than `address` */
+        bool usable;   /* what is above is of the current task */
         struct mapped mapped; /* what was found */
 };
 
@@ -171,8 +175,9 @@ static __always_inline void mapped_put(__u64 key, __u64 address, const struct ma
 #define MAPPED_TOLD 2
 
 /* A function of its own, for the verifier: it is called for each frame. */
-__noinline int mapped_look(__u64 key, __u64 sequence, __u64 address) {
-        struct mapped_set *set = mapped_set_get(key, address);
+__noinline int mapped_look(__u64 address) {
+        struct mapping_scratch *s = mapping_scratch_get();
+        struct mapped_set *set = s ? mapped_set_get(s->key, address) : 0;
         int result = MAPPED_UNKNOWN;
 
         if (!set)
@@ -180,9 +185,11 @@ __noinline int mapped_look(__u64 key, __u64 sequence, __u64 address) {
         for (int i = 0; i < MAPPED_WAYS; i++) {
                 const struct mapped *m = &set->ways[i];
 
-                if (address < m->start || address >= m->end || m->tag != mapped_tag(key, m))
+                if (address < m->start || address >= m->end || m->tag != mapped_tag(s->key, m))
                         continue;
-                if (m->sequence == sequence)
+                s->run_start = m->start;
+                s->run_end = m->end;
+                if (m->sequence == s->sequence)
                         return MAPPED_TOLD;
                 result = MAPPED_STALE;
         }
@@ -249,7 +256,7 @@ static __always_inline bool mapping_emit(struct mapping_scratch *s) {
         return true;
 }
 
-/* Looks at s->address and tells what is there. False: it could not, and is still to be told. */
+/* Looks at s->address and tells what is there. False: it could not, and is still to be told, or looked at. */
 __noinline int mapping_tell(void) {
         struct mapping_scratch *s = mapping_scratch_get();
         long r;
@@ -259,7 +266,7 @@ __noinline int mapping_tell(void) {
         s->found = s->known = false;
         r = bpf_find_vma(bpf_get_current_task_btf(), s->address, vma_visit, 0, 0);
         if (r == -EBUSY)
-                return s->level == MAPPED_STALE;
+                return false;
         if (!s->found) {
                 /* An address that a walk went astray to. */
                 s->mapped.start = s->address & ~(PAGE_SIZE_MIN - 1ULL);
@@ -274,25 +281,30 @@ __noinline int mapping_tell(void) {
         return true;
 }
 
-/* One that nothing is known of comes before one that may have changed. */
-__noinline int mapping_check(__u64 address) {
+/*
+ * One that nothing is known of comes before one that may have changed. Of these it is anyone's turn, lest a program that
+ * changes its mappings all the time has only ever the same one looked at; the leaf's is every other time.
+ */
+__noinline int mapping_check(__u64 address, bool leaf) {
         struct mapping_scratch *s = mapping_scratch_get();
         int level;
 
-        if (!s || address == 0 || address >= TASK_SIZE_MAX)
+        if (!s || address == 0 || address >= TASK_SIZE_MAX || (address >= s->run_start && address < s->run_end))
                 return 0;
-        level = mapped_look(s->key, s->sequence, address);
+        level = mapped_look(address);
         if (level == MAPPED_TOLD)
                 return 0;
-        if (s->address == 0 || (level == MAPPED_UNKNOWN && s->level == MAPPED_STALE)) {
+        s->rest |= s->address != 0;
+        s->n_stale += level == MAPPED_STALE;
+        if (s->address == 0 || (level == MAPPED_UNKNOWN && s->level == MAPPED_STALE) ||
+            (level == MAPPED_STALE && s->level == MAPPED_STALE && bpf_get_prandom_u32() % (leaf ? 2 : s->n_stale | 1) == 0)) {
                 s->address = address;
                 s->level = level;
-        } else if (level == MAPPED_UNKNOWN)
-                s->rest = true;
+        }
         return 0;
 }
 
-/* Callers, of a stack that was just sent. */
+/* Callers. */
 __noinline int mapping_check_frames(void) {
         struct scratch *s = scratch_get();
 
@@ -301,42 +313,45 @@ __noinline int mapping_check_frames(void) {
         for (__u32 i = 0; i < RS_FRAMES_MAX; i++) {
                 if (i >= s->walk.n)
                         break;
-                mapping_check(s->frames[i]);
+                mapping_check(s->frames[i], false);
         }
         return 0;
 }
 
-/*
- * Before the sample, so that its client knows the mapping when it comes. True: the same stack's next sample has more
- * to tell.
- */
-static __always_inline bool mapping_report(struct task_struct *task, const struct rs_sample *sample,
-                                           const struct process_key *process, __u64 exec_id, bool new_stack) {
+/* The state of the task's address space, by which its stacks are known to be checked; never 0. */
+static __always_inline __u16 mapping_begin(struct task_struct *task, const struct rs_sample *sample,
+                                           const struct process_key *process, __u64 exec_id) {
         struct mapping_scratch *s = mapping_scratch_get();
         struct mm_struct *mm;
 
-        if (!bpf_core_enum_value_exists(enum bpf_func_id___with_find_vma, BPF_FUNC_find_vma))
-                return false;
-        if (!s || READ_FAILS(mm, task->mm) || !mm)
-                return false;
+        if (!s)
+                return 1;
+        s->usable = bpf_core_enum_value_exists(enum bpf_func_id___with_find_vma, BPF_FUNC_find_vma) &&
+                    !READ_FAILS(mm, task->mm) && mm;
+        if (!s->usable)
+                return 1;
         s->key = mapped_mix(process->key, exec_id);
         s->sequence = mm_sequence(mm);
         s->process_start = process->start;
         s->time = sample->time;
         s->pid = sample->pid;
-        s->address = 0;
+        s->address = s->run_start = s->run_end = 0;
+        s->n_stale = 0;
         s->rest = false;
-        mapping_check(sample->leaf);
-        if (new_stack)
+        return mapped_mix(0, s->sequence) >> 48 | 1;
+}
+
+/*
+ * Before the sample, so that its client knows the mapping when it comes. False: the same stack's next sample has more
+ * to look at.
+ */
+static __always_inline bool mapping_report(__u64 leaf, bool callers) {
+        struct mapping_scratch *s = mapping_scratch_get();
+
+        if (!s || !s->usable)
+                return true;
+        if (callers)
                 mapping_check_frames();
-        if (s->address == 0)
-                return false;
-        if (!mapping_tell())
-                return new_stack;
-        if (!s->rest)
-                return false;
-        /* They may lie in the one that was told. */
-        s->address = 0;
-        mapping_check_frames();
-        return s->address != 0 && s->level == MAPPED_UNKNOWN;
+        mapping_check(leaf, true);
+        return s->address == 0 || (mapping_tell() && !s->rest);
 }

@@ -36,7 +36,14 @@ const volatile bool weighted[RS_EVENTS_MAX] = {};
 /* Set once, at HELLO, as the identity is. */
 struct rs_namespace helper_pid_ns = {};
 
-/* Which stacks are in the ring already: the slot's id, by the id's low bits. */
+/*
+ * Which stacks are in the ring already: the slot's id, by 16 of the id's bits. In their place stands of which state of the
+ * address space the mappings of all its callers are known, 0: of none.
+ */
+#define SENT_SHIFT 32
+#define SENT_MASK ((__u64) (RS_SENT_SLOTS - 1) << SENT_SHIFT)
+_Static_assert(RS_SENT_SLOTS == 1 << 16, "as many bits as mapping_state() has");
+
 struct {
         __uint(type, BPF_MAP_TYPE_ARRAY);
         __uint(max_entries, RS_SENT_SLOTS);
@@ -268,22 +275,25 @@ static __always_inline __u64 walk_prepare(struct scratch *s, struct sample_conte
 }
 
 /* The id of the callers, sent if the client has not got them; false: the ring was full. */
-static __always_inline bool stack_send(struct scratch *s, struct rs_counters *c, __u32 pid, __u64 *ret_id) {
+static __always_inline bool stack_send(struct scratch *s, struct rs_counters *c, __u32 pid, __u16 state, __u64 *ret_id) {
         __u32 n = s->walk.n, slot, size;
         struct rs_stack *stack;
         __u64 id, *sent;
 
         *ret_id = 0;
-        s->walk.sent = false;
+        s->walk.check = false;
         if (n == 0)
                 return true;
         id = hash_end(&s->walk.hash);
-        slot = id >> 32 & (RS_SENT_SLOTS - 1);
+        slot = id >> SENT_SHIFT & (RS_SENT_SLOTS - 1);
         sent = bpf_map_lookup_elem(&rs_sent, &slot);
         if (!sent)
                 return false;
         *ret_id = id;
-        if (*sent == id)
+        if (*sent == ((id & ~SENT_MASK) | (__u64) state << SENT_SHIFT))
+                return true;
+        s->walk.check = true;
+        if (((*sent ^ id) & ~SENT_MASK) == 0)
                 return true;
 
         if (n > RS_FRAMES_MAX)
@@ -302,18 +312,17 @@ static __always_inline bool stack_send(struct scratch *s, struct rs_counters *c,
                 return false;
         }
         c->stacks++;
-        *sent = id;
-        s->walk.sent = true;
+        *sent = id & ~SENT_MASK;
         return true;
 }
 
-/* The next sample sends it again. */
-static __always_inline void stack_forget(__u64 id) {
-        __u32 slot = id >> 32 & (RS_SENT_SLOTS - 1);
+/* The mappings of all its callers are known. */
+static __always_inline void stack_checked(__u64 id, __u16 state) {
+        __u32 slot = id >> SENT_SHIFT & (RS_SENT_SLOTS - 1);
         __u64 *sent = bpf_map_lookup_elem(&rs_sent, &slot);
 
-        if (sent)
-                *sent = 0;
+        if (sent && ((*sent ^ id) & ~SENT_MASK) == 0)
+                *sent = (id & ~SENT_MASK) | (__u64) state << SENT_SHIFT;
 }
 
 static __always_inline void sample_fill(struct rs_sample *r, const struct rs_sample *from, __u8 type, __u16 len) {
@@ -353,6 +362,7 @@ static __always_inline int sample_take(struct sample_context *ctx, __u32 event) 
         struct scratch *s;
         __u64 exec_id, numbers;
         __u32 rate;
+        __u16 state;
 
         numbers = rule_admits(bpf_get_current_task());
         if (!numbers) {
@@ -412,12 +422,13 @@ static __always_inline int sample_take(struct sample_context *ctx, __u32 event) 
         sample.time = bpf_ktime_get_boot_ns();
         sample.r.event = event;
         sample.r.cpu = bpf_get_smp_processor_id();
-        if (!stack_send(s, c, sample.pid, &sample.stack)) {
+        state = mapping_begin(task, &sample, &process, exec_id);
+        if (!stack_send(s, c, sample.pid, state, &sample.stack)) {
                 c->lost++;
                 return 0;
         }
-        if (mapping_report(task, &sample, &process, exec_id, s->walk.sent))
-                stack_forget(sample.stack);
+        if (mapping_report(sample.leaf, s->walk.check) && s->walk.check)
+                stack_checked(sample.stack, state);
         if (sample_send(c, &sample, weighted[event] || rate < granted_rate[event],
                         ctx->sample_period * granted_rate[event] / rate))
                 c->emitted++;

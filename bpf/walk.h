@@ -25,7 +25,7 @@ struct walk {
         __u16 nr_kernel;   /* of these, the first ones */
         __u16 max;
         __u8 end;  /* enum rs_walk_end */
-        __u8 sent; /* the record went out with this sample */
+        __u8 check; /* the mappings of its callers are to be looked at: it is new, or may be of others by now */
 };
 
 /* Per CPU; never leaves the helper. One more slot than frames, so that a masked index is in bounds. */

@@ -6,6 +6,7 @@ __attribute__((visibility("default"))) uint64_t SWAPPED(uint64_t x, uint64_t (*b
 
 /* Not a tail call, or the library would not be in the stack. */
 NOINLINE uint64_t SWAPPED(uint64_t x, uint64_t (*back)(uint64_t, unsigned int)) {
-        x = spin(x, 5);
+        if (SWAPPED_UNITS > 0)
+                x = spin(x, SWAPPED_UNITS);
         return back(x, 5) + 1;
 }
