@@ -112,8 +112,26 @@ struct rw_semaphore {
 };
 
 struct mm_struct {
-        struct user_namespace *user_ns;
         struct rw_semaphore mmap_lock;
+};
+
+/* What exec settles: until 7.2 it belonged to the memory, since then to the task, in a struct of its own. */
+struct mm_struct___before_7_2 {
+        struct user_namespace *user_ns;
+};
+
+enum task_dumpable {
+        TASK_DUMPABLE_OFF = 0,
+        TASK_DUMPABLE_OWNER = 1,
+};
+
+struct task_exec_state {
+        enum task_dumpable dumpable;
+        struct user_namespace *user_ns;
+};
+
+struct task_struct___since_7_2 {
+        struct task_exec_state *exec_state;
 };
 
 struct mm_struct___before_6_18 {

@@ -137,10 +137,37 @@ static __always_inline bool rule_same_ids(const struct cred *cred, const struct 
         return true;
 }
 
-/* get_dumpable(mm) == SUID_DUMP_USER */
-static __always_inline bool rule_dumpable(struct mm_struct *mm) {
+/* Where it is, the memory's flags say nothing any more. */
+#define HAS_EXEC_STATE bpf_core_field_exists(((struct task_struct___since_7_2 *) 0)->exec_state)
+
+/* NULL on failure, and before 7.2; reads through it fail then. */
+static __always_inline struct task_exec_state *task_exec_state(struct task_struct *task) {
+        struct task_exec_state *exec = 0;
+
+        if (HAS_EXEC_STATE && READ_FAILS(exec, ((struct task_struct___since_7_2 *) task)->exec_state))
+                return 0;
+        return exec;
+}
+
+/* Where exec took place, whatever namespace the task went to later. NULL on failure. */
+static __always_inline struct user_namespace *rule_exec_ns(struct mm_struct *mm, struct task_exec_state *exec) {
+        struct user_namespace *ns;
+
+        if (HAS_EXEC_STATE)
+                return READ_FAILS(ns, exec->user_ns) ? 0 : ns;
+        if (!bpf_core_field_exists(((struct mm_struct___before_7_2 *) 0)->user_ns) ||
+            READ_FAILS(ns, ((struct mm_struct___before_7_2 *) mm)->user_ns))
+                return 0;
+        return ns;
+}
+
+/* get_dumpable(mm) == SUID_DUMP_USER, or what it has become. */
+static __always_inline bool rule_dumpable(struct mm_struct *mm, struct task_exec_state *exec) {
+        enum task_dumpable dumpable;
         unsigned long flags = 0;
 
+        if (HAS_EXEC_STATE)
+                return !READ_FAILS(dumpable, exec->dumpable) && dumpable == TASK_DUMPABLE_OWNER;
         if (bpf_core_field_exists(((struct mm_struct___since_6_18 *) 0)->flags.__mm_flags)) {
                 if (READ_FAILS(flags, ((struct mm_struct___since_6_18 *) mm)->flags.__mm_flags[0]))
                         return false;
@@ -165,7 +192,8 @@ static __always_inline const struct cred *task_real_cred(struct task_struct *tas
 __noinline int rule_may_read(__u64 address) {
         struct task_struct *task = (void *) address;
         const struct rs_identity *client = &identity;
-        struct user_namespace *ns, *mm_ns;
+        struct user_namespace *ns, *exec_ns;
+        struct task_exec_state *exec;
         const struct cred *cred;
         struct mm_struct *mm;
         unsigned int flags;
@@ -181,15 +209,17 @@ __noinline int rule_may_read(__u64 address) {
         if (READ_FAILS(mm, task->mm) || !mm)
                 return false;
         cred = task_real_cred(task);
-        if (!cred || READ_FAILS(ns, cred->user_ns) || !ns || READ_FAILS(mm_ns, mm->user_ns) || !mm_ns ||
+        exec = task_exec_state(task);
+        exec_ns = rule_exec_ns(mm, exec);
+        if (!cred || READ_FAILS(ns, cred->user_ns) || !ns || !exec_ns ||
             bpf_core_read(&permitted, sizeof(permitted), &cred->cap_permitted) != 0)
                 return false;
 
         owns = rule_owns((__u64) ns);
         if (!rule_same_ids(cred, client) && !owns)
                 return false;
-        if (!RULE_SKIPS(RULE_DUMPABLE) && !rule_dumpable(mm) &&
-            !(RULE_SKIPS(RULE_MM_OWNER) ? owns : rule_owns((__u64) mm_ns)))
+        if (!RULE_SKIPS(RULE_DUMPABLE) && !rule_dumpable(mm, exec) &&
+            !(RULE_SKIPS(RULE_MM_OWNER) ? owns : rule_owns((__u64) exec_ns)))
                 return false;
         if (!RULE_SKIPS(RULE_USER_NS) && !owns && !namespace_is(&ns->ns, &client->user_ns))
                 return false;

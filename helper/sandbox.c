@@ -64,6 +64,8 @@ static const int build[] = {SCMP_SYS(lseek), SCMP_SYS(fstat), SCMP_SYS(newfstata
 /* Signals by way of a descriptor. */
 static const int keeper_denied_fcntl[] = {F_SETOWN, F_SETOWN_EX, F_SETSIG, F_NOTIFY, F_SETLEASE};
 static const int keeper_denied_ioctl[] = {FIOSETOWN, SIOCSPGRP, FIOASYNC, TIOCSTI};
+/* Where this kernel lacks a type, libbpf asks the modules, which takes CAP_SYS_ADMIN: there are none. */
+static const int keeper_modules[] = {BPF_BTF_GET_NEXT_ID};
 
 /* On maps and programs it holds: attach, read iterators, fill control maps. Nothing creates or looks up. */
 static const int session_bpf[] = {
@@ -140,6 +142,8 @@ static int deny_keeper(scmp_filter_ctx filter) {
                 r = add_commands(filter, deny, SCMP_SYS(fcntl), 1, keeper_denied_fcntl, ELEMENTSOF(keeper_denied_fcntl));
         if (r >= 0)
                 r = add_commands(filter, deny, SCMP_SYS(ioctl), 1, keeper_denied_ioctl, ELEMENTSOF(keeper_denied_ioctl));
+        if (r >= 0)
+                r = add_commands(filter, SCMP_ACT_ERRNO(ENOENT), SCMP_SYS(bpf), 0, keeper_modules, 1);
         return r;
 }
 
