@@ -2,7 +2,9 @@
 
 /* The answers of a session in words, and what to do about each. */
 
+#include <stdio.h>
 #include <string.h>
+#include <sys/utsname.h>
 
 #include "error.h"
 #include "helper.h"
@@ -28,7 +30,7 @@ static const struct {
         [RS_ERROR_PARANOID] = {RINGSIDE_E_KERNEL,
                                "kernel.perf_event_paranoid is above 2, and the helper lacks CAP_SYS_ADMIN",
                                "Let it keep the capability (see ringside-helper.service), or set the sysctl to 2."},
-        [RS_ERROR_KERNEL] = {RINGSIDE_E_KERNEL, "this kernel does not take the sampling programs",
+        [RS_ERROR_KERNEL] = {RINGSIDE_E_KERNEL, "the sampling programs are refused by this kernel",
                              "Linux 6.1 or newer is needed; 'ringside doctor' has more."},
         [RS_ERROR_RING_UNSAFE] = {RINGSIDE_E_KERNEL, "this kernel's ring buffer has a known hole (CVE-2024-41009)",
                                   "Update the kernel; 6.1.97, 6.6.37, 6.9.8 and 6.10 have the fix."},
@@ -57,10 +59,16 @@ static const struct {
 };
 
 int helper_error(RingsideError *ret, uint32_t error, int detail) {
+        char kernel[sizeof(", Linux ") + sizeof(((struct utsname *) NULL)->release)] = "";
+        struct utsname name;
+
         if (error == RS_OK || error >= RS_ERROR_MAX || !errors[error].text)
                 return error_set(ret, RINGSIDE_E_PROTOCOL, NULL, "the helper reports an unknown error (%u)", error);
+        /* The hint says which there should be. */
+        if (error == RS_ERROR_KERNEL && uname(&name) == 0)
+                (void) snprintf(kernel, sizeof(kernel), ", Linux %s", name.release);
         if (detail > 0 && error != RS_ERROR_TARGET_GONE && error != RS_ERROR_TARGET_HIDDEN)
-                return error_set(ret, errors[error].code, errors[error].hint, "%s: %s", errors[error].text,
-                                 strerror(detail));
-        return error_set(ret, errors[error].code, errors[error].hint, "%s", errors[error].text);
+                return error_set(ret, errors[error].code, errors[error].hint, "%s%s: %s", errors[error].text,
+                                 kernel, strerror(detail));
+        return error_set(ret, errors[error].code, errors[error].hint, "%s%s", errors[error].text, kernel);
 }

@@ -2,10 +2,12 @@
 
 /* The options of a session, and what its calls say before there is a helper. */
 
+#include <errno.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
 #include <string.h>
+#include <sys/utsname.h>
 
 #include <cmocka.h>
 
@@ -92,6 +94,16 @@ static void test_errors_have_words(_unused_ void **state) {
 
                 assert_int_equal(helper_error(&error, RS_ERROR_MAX, 0), RINGSIDE_E_PROTOCOL);
                 assert_int_equal(helper_error(&error, 0xffffffff, 0), RINGSIDE_E_PROTOCOL);
+        }
+        {
+                RingsideError error = {};
+                struct utsname name;
+
+                assert_return_code(uname(&name), errno);
+                assert_int_equal(helper_error(&error, RS_ERROR_KERNEL, EINVAL), RINGSIDE_E_KERNEL);
+                assert_non_null(strstr(error.text, name.release));
+                assert_non_null(strstr(error.text, strerror(EINVAL)));
+                assert_non_null(strstr(error.hint, "6.1"));
         }
 }
 
