@@ -27,7 +27,9 @@ const volatile __u32 granted_rate[RS_EVENTS_MAX] = {};
 
 /* Hz, 1 to what was granted. */
 static __always_inline __u32 rate_get(__u32 event) {
-        __u32 *rate = bpf_map_lookup_elem(&rs_rates, &event);
+        /* A copy: of what has been on the stack 6.1 no longer knows that it is a constant. */
+        const __u32 key = event;
+        __u32 *rate = bpf_map_lookup_elem(&rs_rates, &key);
         __u32 hz = rate ? *rate : 0;
 
         return hz > 0 && hz < granted_rate[event] ? hz : granted_rate[event];
