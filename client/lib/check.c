@@ -19,8 +19,6 @@
 #include "util.h"
 
 #define HELPER_NAME "org.ringside.Helper1"
-#define KERNEL_MAJOR 6
-#define KERNEL_MINOR 1
 
 static void check_set(RingsideCheck *check, enum RingsideCheckResult result, const char *hint, const char *format, ...)
         _printf_(4, 5);
@@ -57,14 +55,11 @@ static ssize_t read_below(const char *root, const char *path, char *text, size_t
 static void check_kernel(RingsideCheck *check, const char *root) {
         char lockdown[128], release[128] = "";
         struct utsname name;
-        unsigned major = 0, minor = 0;
 
         if (read_below(root, "/proc/sys/kernel/osrelease", release, sizeof(release)) <= 0 && uname(&name) == 0)
                 (void) snprintf(release, sizeof(release), "%s", name.release);
         release[strcspn(release, "\n")] = 0;
-        /* The programs need what came with 6.1, the iterator over one process the last of it. */
-        if (sscanf(release, "%u.%u", &major, &minor) != 2 || major < KERNEL_MAJOR ||
-            (major == KERNEL_MAJOR && minor < KERNEL_MINOR))
+        if (helper_kernel_is_old(release))
                 check_set(check, RINGSIDE_CHECK_FAILED,
                           "Linux 6.1 or newer is needed, or a distribution's that has the BPF of one.", "Linux %s", release);
         else if (read_below(root, "/sys/kernel/security/lockdown", lockdown, sizeof(lockdown)) > 0 &&

@@ -10,6 +10,10 @@
 #include "helper.h"
 #include "util.h"
 
+/* The programs need what came with 6.1, the iterator over one process the last of it. */
+#define KERNEL_MAJOR 6
+#define KERNEL_MINOR 1
+
 static const struct {
         int code;
         const char *text;
@@ -58,14 +62,26 @@ static const struct {
                            "A session that is to be faster later has to ask for that when it is opened."},
 };
 
+bool helper_kernel_is_old(const char *release) {
+        unsigned major, minor;
+
+        return sscanf(release, "%u.%u", &major, &minor) != 2 || major < KERNEL_MAJOR ||
+               (major == KERNEL_MAJOR && minor < KERNEL_MINOR);
+}
+
 int helper_error(RingsideError *ret, uint32_t error, int detail) {
         char kernel[sizeof(", Linux ") + sizeof(((struct utsname *) NULL)->release)] = "";
         struct utsname name;
 
         if (error == RS_OK || error >= RS_ERROR_MAX || !errors[error].text)
                 return error_set(ret, RINGSIDE_E_PROTOCOL, NULL, "the helper reports an unknown error (%u)", error);
+        if (uname(&name) < 0)
+                name.release[0] = 0;
+        /* Before 5.11 a limit of memory, which only services are spared, looks the same as no right to use BPF. */
+        if (error == RS_ERROR_CAPABILITY && helper_kernel_is_old(name.release))
+                error = RS_ERROR_KERNEL;
         /* The hint says which there should be. */
-        if (error == RS_ERROR_KERNEL && uname(&name) == 0)
+        if (error == RS_ERROR_KERNEL)
                 (void) snprintf(kernel, sizeof(kernel), ", Linux %s", name.release);
         if (detail > 0 && error != RS_ERROR_TARGET_GONE && error != RS_ERROR_TARGET_HIDDEN)
                 return error_set(ret, errors[error].code, errors[error].hint, "%s%s: %s", errors[error].text,

@@ -32,5 +32,8 @@ int helper_list_events_direct(RingsideEventInfo **ret_events, size_t *ret_n, Rin
 /* RINGSIDE_HELPER_PATH; test builds look at $RINGSIDE_HELPER first. */
 const char *helper_path(void);
 
+/* Whether a release, as uname(2) has it, is older than what the programs need; a distribution's may have it anyway. */
+bool helper_kernel_is_old(const char *release);
+
 /* What an answer on the socket means. error: enum rs_error, detail: an errno or 0. Returns RINGSIDE_E_*. */
 int helper_error(RingsideError *ret, uint32_t error, int detail);

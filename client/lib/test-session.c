@@ -104,6 +104,9 @@ static void test_errors_have_words(_unused_ void **state) {
                 assert_non_null(strstr(error.text, name.release));
                 assert_non_null(strstr(error.text, strerror(EINVAL)));
                 assert_non_null(strstr(error.hint, "6.1"));
+                assert_true(helper_kernel_is_old("5.10.0-46-cloud-amd64") && helper_kernel_is_old("6.0.19"));
+                assert_true(helper_kernel_is_old("") && helper_kernel_is_old("six"));
+                assert_false(helper_kernel_is_old("6.1.0-57-cloud-amd64") || helper_kernel_is_old("7.0.1"));
         }
 }
 
