@@ -31,6 +31,8 @@ NAME, PATH = "org.ringside.Helper1", "/org/ringside/Helper1"
 ERROR = NAME + ".Error."
 INVALID_ARGS = "org.freedesktop.DBus.Error.InvalidArgs"
 PR_SET_DUMPABLE = 4
+# How long what has to come may take, in seconds. Nothing here is about how fast things are.
+PATIENCE = 60.0
 libc = ctypes.CDLL(None, use_errno=True)
 
 # common/protocol.h
@@ -59,7 +61,7 @@ def check(condition, text):
         raise Failure(text)
 
 
-def until(what, func, timeout=10.0):
+def until(what, func, timeout=PATIENCE):
     """Waits for func() to be true, and returns what it returned."""
     end = time.monotonic() + timeout
     while True:
@@ -426,7 +428,7 @@ class Session:
     def send(self, data, descriptors=()):
         socket.send_fds(self.socket, [data], list(descriptors))
 
-    def receive(self, timeout=10.0):
+    def receive(self, timeout=PATIENCE):
         """(bytes, fds), or None at the end of the session."""
         check(select.select([self.socket], [], [], timeout)[0], "the session says nothing")
         try:
@@ -450,7 +452,7 @@ class Session:
         check((type_, length, cookie) == (kind + 1, len(data), self.cookie), f"answer to {kind} is {data.hex()}")
         return error, data
 
-    def ended(self, timeout=10.0):
+    def ended(self, timeout=PATIENCE):
         """Reads to the end; returns the error of END, or None where the session ended without."""
         reason = None
         while True:

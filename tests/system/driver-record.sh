@@ -64,9 +64,9 @@ unit=000000c400200000 # CAP_SYSLOG, too, which all have dropped
 expected="$none $none $unit $none nnp=1 seccomp=2 ringside
 $none $none $unit $none nnp=1 seccomp=2 ringside
 $three $two $unit $none nnp=1 seccomp=2 ringside"
-runuser -u alice -- sh -c 'cd && ringside record -q -F 99 -o long.ringside -- /test/workload-shares 60' </dev/null &
+runuser -u alice -- sh -c 'cd && ringside record -q -F 99 -o long.ringside -- /test/workload-shares 10000' </dev/null &
 record=$!
-limit=$((SECONDS + 20))
+limit=$((SECONDS + 240))
 found=
 until [ "$found" = "$expected" ] || [ $SECONDS -gt $limit ]; do
         found=$(processes 2>/dev/null) # one that ends meanwhile has no status

@@ -8,7 +8,7 @@
 # Mounts and processes stand in namespaces that end with this script, kill -9 included. A cgroup may be left
 # behind then, empty, for the next run to remove.
 . "$(dirname "$(readlink -f "$0")")/machine.sh"
-limit=${RINGSIDE_TEST_LIMIT:-300} # seconds
+limit=${RINGSIDE_TEST_LIMIT:-1500} # seconds, as in qemu.sh
 
 need systemd-nspawn unshare setpriv timeout flock
 tree=$(cached build-tree.sh)
