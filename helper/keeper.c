@@ -81,6 +81,8 @@ static int keeper_spawn(Keeper *keeper, uint32_t id, const struct rs_grant *gran
                 return -EUSERS;
         if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, pair) < 0)
                 return -errno;
+        /* A session reads each answer before it asks again: no other has room for more than a few descriptors. */
+        (void) setsockopt(pair[0], SOL_SOCKET, SO_SNDBUF, &(int){0}, sizeof(int));
         r = packet_send(pair[0], &setup, sizeof(setup), NULL, 0, MSG_DONTWAIT);
         pid = r < 0 ? -1 : fork();
         if (pid == 0)

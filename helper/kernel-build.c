@@ -80,10 +80,7 @@ void kernel_build_refresh(KernelBuild *build) {
                 build->modules_hash = hash;
 }
 
-/*
- * For sessions, which put it where their programs find it, and are not to know what is in it: the descriptor never
- * reads, and once the map is frozen it does not write any more either.
- */
+/* Sessions put it where their programs look, and cannot: it never reads, and once frozen it does not write. */
 static int ranges_to_map(const struct rs_kernel_ranges *ranges) {
         LIBBPF_OPTS(bpf_map_create_opts, options, .map_flags = BPF_F_RDONLY_PROG | BPF_F_WRONLY);
         _cleanup_close_ int fd = bpf_map_create(BPF_MAP_TYPE_ARRAY, "rs_kernel", sizeof(uint32_t), sizeof(*ranges), 1, &options);

@@ -73,7 +73,7 @@ static const int session_bpf[] = {
         BPF_LINK_DETACH, BPF_PROG_ATTACH,
 };
 
-static const int session_ioctl[] = {PERF_EVENT_IOC_ENABLE, PERF_EVENT_IOC_DISABLE, PERF_EVENT_IOC_SET_BPF};
+static const int session_ioctl[] = {PERF_EVENT_IOC_ENABLE, PERF_EVENT_IOC_DISABLE, PERF_EVENT_IOC_SET_BPF, TIOCOUTQ};
 
 static int allow(scmp_filter_ctx filter, const int *calls, size_t n) {
         for (size_t i = 0; i < n; i++) {

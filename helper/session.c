@@ -5,6 +5,7 @@
 #include <poll.h>
 #include <signal.h>
 #include <string.h>
+#include <sys/ioctl.h>
 #include <sys/prctl.h>
 #include <sys/socket.h>
 #include <sys/sysinfo.h>
@@ -551,6 +552,15 @@ static void session_loop(Session *session) {
         }
 }
 
+/* Names that lie in the socket unread count against our user: until they are taken, the client's user has a session less. */
+static void session_linger(const Session *session) {
+        struct pollfd keeper = {.fd = session->keeper_fd};
+        int unread = session->kernel_size > 0, wait = SESSION_WAIT_MSEC;
+
+        while (unread > 0 && ioctl(session->client_fd, TIOCOUTQ, &unread) == 0 && unread > 0 && poll(&keeper, 1, wait) == 0)
+                wait = MIN(2 * wait, 1000);
+}
+
 static int session_setup(Session *session) {
         struct keeper_setup setup;
         const int on = 1;
@@ -597,5 +607,6 @@ int session_run(void) {
         }
         session_loop(&session);
         sampler_free(session.sampler);
+        session_linger(&session);
         return EXIT_SUCCESS;
 }

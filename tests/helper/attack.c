@@ -13,6 +13,7 @@
 #include <linux/perf_event.h>
 #include <linux/seccomp.h>
 #include <linux/sockios.h>
+#include <poll.h>
 #include <sched.h>
 #include <seccomp.h>
 #include <signal.h>
@@ -39,7 +40,9 @@
 #define ATTACK 0x4154
 #define ATTACK_GENTLE 1  /* flags: nothing that would end a process */
 #define ATTACK_FOREIGN 2 /* a system call of another architecture: the filter kills for it */
+#define ATTACK_UNREAD 4  /* only this: asks the keeper for more events than it takes */
 #define VICTIMS_MAX 3
+#define UNREAD_MSEC 20000
 /* For arguments of which the kernel takes the lower half. */
 #define EVASION (1ULL << 32)
 
@@ -245,8 +248,34 @@ static void report_ranges(const char *name, int error) {
                 report(name, 0, error > 0 ? -1 : 0, error);
 }
 
+/* How many descriptors can be made to lie in our socket, where they count against the user of all sessions. */
+static void leave_unread(void) {
+        const struct session_request request = {.op = SESSION_OP_EVENT, .event = {.tid = -1}};
+        struct pollfd keeper = {.fd = SESSION_KEEPER_FD};
+        struct session_answer answer;
+        Packet packet;
+        long n = 0;
+
+        for (int i = 0; i < 64; i++)
+                (void) packet_send(SESSION_KEEPER_FD, &request, sizeof(request), NULL, 0, MSG_DONTWAIT);
+        /* When it cannot send any more it is through with us. */
+        if (poll(&keeper, 1, UNREAD_MSEC) != 1)
+                n = 1000;
+        while (__real_packet_receive(SESSION_KEEPER_FD, &answer, sizeof(answer), 1, MSG_DONTWAIT, &packet) > 0) {
+                n += packet.n_fds;
+                packet_done(&packet);
+        }
+        report("unread", 0, n, 0);
+}
+
 static void attack(const struct attack *request) {
         bool gentle = request->flags & ATTACK_GENTLE;
+
+        if (request->flags & ATTACK_UNREAD) {
+                leave_unread();
+                report("done", 0, 0, 0);
+                return;
+        }
 
 #if defined(__x86_64__)
         if (request->flags & ATTACK_FOREIGN)

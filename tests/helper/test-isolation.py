@@ -19,7 +19,7 @@ import time
 
 import harness as h
 
-ATTACK, GENTLE, FOREIGN = 0x4154, 1, 2
+ATTACK, GENTLE, FOREIGN, UNREAD = 0x4154, 1, 2, 4
 PTRACE_ATTACH, PTRACE_DETACH, PTRACE_SEIZE = 16, 17, 0x4206
 A, B = h.users()
 RINGSIDE = pwd.getpwnam("ringside")
@@ -96,6 +96,12 @@ def test_session():
             h.check(attack(attacker, [], FOREIGN) is None, "a foreign system call was let through")
         h.check(victim.stats()[0] == h.OK, "the other session is harmed")
         attacker.close()
+        greedy = h.Way("bus", A, a).ready()
+        results = attack(greedy, [], UNREAD)
+        h.check(results and results[0][0] == "unread" and 0 < results[0][2] < 10, f"descriptors in its socket: {results}")
+        h.check(greedy.receive() is not None and greedy.receive() is None, "the keeper has not broken it off")
+        h.check(victim.stats()[0] == h.OK, "the other session is harmed")
+        greedy.close()
         victim.close()
         h.Way("bus", A, a).works()
 

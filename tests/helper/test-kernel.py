@@ -229,34 +229,39 @@ def test_once():
 
 
 UNREAD, SESSIONS = 250, 4
+PLACES = 8  # BUDGET_SESSIONS_USER
 
 
-def leave_unread(w):
-    """A session that has ended, with answers to UNREAD questions in its socket."""
+def leave_unread(w, questions=UNREAD):
+    """A session that its client has ended, with answers in its socket."""
     s = ready(w)
-    for _ in range(UNREAD):
+    for _ in range(questions):
         s.send(s.message(h.SYMBOLS))
 
     def lying():
         n = array.array("i", [0])
         fcntl.ioctl(s.socket, termios.FIONREAD, n)
         return n[0]
-    h.until("all is answered", lambda: lying() == UNREAD * 40)
+    h.until("all is answered", lambda: lying() == questions * 40)
     s.socket.shutdown(socket.SHUT_WR)
     return s
 
 
 def test_unread():
     """
-    What nobody reads lies in the socket after the end of the session, and counts against the helper's user. There are
-    more answers than descriptors may be on their way, and others go on getting theirs.
+    What nobody reads lies in the socket, and counts against the helper's user. There are more answers than descriptors
+    may be on their way, and others go on getting theirs. So that there are not ever more, each session stays until
+    it is read.
     """
     def sessions():
         resource.setrlimit(resource.RLIMIT_NOFILE, (300, 300))
         w = h.Way("direct", A)
         with contextlib.ExitStack() as stack:
             unread = [stack.enter_context(leave_unread(w)) for _ in range(SESSIONS)]
-            h.until("the sessions have ended", lambda: not h.role_pids("session"))
+            # Nothing that they held is left but their sockets.
+            h.until("the sessions have ended", lambda: all(len(os.listdir(f"/proc/{pid}/fd")) < 10
+                                                           for pid in h.role_pids("session")))
+            h.check(len(h.role_pids("session")) == SESSIONS, "those that are not read are not there")
             with ready(w) as s:
                 h.check(symbols(s)[2] >= 0, "no names for the next")
             w.works()
@@ -266,8 +271,30 @@ def test_unread():
                     s.fds += got
                     answer = (h.HEAD.unpack_from(data)[3], *struct.unpack_from("<Q", data, 24), len(got))
                     h.check(answer == (h.OK, 1, int(i == 0)), f"answer {i} is {answer}")
+            h.until("what was read is gone", lambda: not h.role_pids("session"))
 
     h.fork(sessions)
+
+
+def test_unread_places():
+    """A user who leaves descriptors in sockets has no sessions left, and nobody else has fewer."""
+    with way("bus") as w, contextlib.ExitStack() as stack:
+        unread = [stack.enter_context(leave_unread(w, questions=1)) for _ in range(PLACES)]
+        name, text = h.open_error(w.connection, h.options(targets=True, hz=99, **QUIET))
+        h.check(name.endswith(".Budget") and "sessions of one user" in text, f"one more: {name}: {text}")
+        h.check(unread[0].receive()[1], "what was left is gone")
+
+        def next_one():
+            try:
+                return ready(w)
+            except h.DBusError as e:
+                h.check(e.name.endswith(".Budget"), f"{e}")
+                return None
+        with h.until("its place is free", next_one) as s:
+            h.check(symbols(s)[2] >= 0, "no names for the next")
+        for s in unread[1:]:
+            s.close()
+        h.until("all places are free", lambda: not h.role_pids("session"))
 
 
 def test_frames():
@@ -424,4 +451,4 @@ def test_modules():
     h.fork(session)
 
 
-h.main(test_names, test_shared, test_once, test_unread, test_frames, test_without, test_restricted, test_modules)
+h.main(test_names, test_shared, test_once, test_unread, test_unread_places, test_frames, test_without, test_restricted, test_modules)
