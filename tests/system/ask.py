@@ -8,13 +8,13 @@ the password. With --stay it stays until the session ends, and says why that was
 """
 
 import contextlib
-import fcntl
 import os
 import re
 import select
 import socket
 import struct
 import sys
+import termios
 import time
 
 from dbus_client import INTERACTIVE, Connection, DBusError
@@ -25,8 +25,8 @@ HEAD = struct.Struct("<IIQIi")
 HELLO, END, VERSION = 2, 13, 2
 REASONS = {17: "the helper has ended", 18: "withdrawn"}
 WELCOME_GRANTS = 32
+E_KERNEL = 8
 KERNEL, SYSTEM = 0x4, 0x8
-TCGETS, ECHO = 0x5401, 0x8  # there is no termios in python3-minimal
 
 
 class Agent:
@@ -45,8 +45,7 @@ class Agent:
         os.close(r)
 
     def echoes(self):
-        settings = struct.unpack_from("4I", fcntl.ioctl(self.terminal, TCGETS, bytes(64)))
-        return settings[3] & ECHO
+        return termios.tcgetattr(self.terminal)[3] & termios.ECHO
 
     def answer(self):
         try:
@@ -83,6 +82,8 @@ def hello(session):
     socket.send_fds(session, [HEAD.pack(HELLO, 32, 1, 0, 0) + struct.pack("<II", VERSION, 0)], [own])
     answer, fds, _, _ = socket.recv_fds(session, 4096, 64)
     error, detail = HEAD.unpack_from(answer)[3:]
+    if error == E_KERNEL:
+        sys.exit("granted, but this kernel takes no programs")
     if error:
         sys.exit(f"granted, but HELLO: error {error}, {detail}")
     return struct.unpack_from("<I", answer, WELCOME_GRANTS)[0]

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
 """
 What the driver needs of the machine it runs in: login sessions of users that can be switched, commands in them, and
-the table of what happened. With the modules of python3-minimal only.
+the table of what happened.
 """
 
 import contextlib
@@ -11,8 +11,11 @@ import re
 import select
 import signal
 import socket
+import sqlite3
 import subprocess
+import sys
 import time
+import traceback
 
 RUN = "/run/ringside-test"
 QEMU = os.environ.get("RINGSIDE_MACHINE") == "qemu"
@@ -58,6 +61,12 @@ def collapsed(session, recording):
         stack, count = line.rsplit(" ", 1)
         stacks[stack] = int(count)
     return stacks
+
+
+def database(session):
+    """The recording of the session's user, finished or not."""
+    home = sh("getent", "passwd", session.user).split(":")[5]
+    return sqlite3.connect(f"file:{home}/r.ringside?mode=ro", uri=True, timeout=60)
 
 
 # Login sessions.
@@ -165,5 +174,6 @@ class Table:
         """The outcome is what func() returns; what it raises is wrong."""
         try:
             self.row(session, action, func())
-        except (Failure, OSError, ValueError) as e:
+        except Exception as e:
             self.row(session, action, f"{type(e).__name__}: {e}", "no failure")
+            traceback.print_exc(file=sys.stdout)
