@@ -64,7 +64,7 @@ unit=000000c400200000 # CAP_SYSLOG, too, which all have dropped
 expected="$none $none $unit $none nnp=1 seccomp=2 ringside
 $none $none $unit $none nnp=1 seccomp=2 ringside
 $three $two $unit $none nnp=1 seccomp=2 ringside"
-runuser -u alice -- sh -c 'cd && ringside record -q -F 99 -o long.ringside -- /test/workload-shares 10000' </dev/null &
+runuser -u alice -- sh -c 'cd && ringside record -q -F 99 -o long.ringside -- /test/workload-shares 3600' </dev/null &
 record=$!
 limit=$((SECONDS + 240))
 found=
