@@ -139,6 +139,13 @@ static __always_inline void leak_rewritten(__u64 address) {
         bpf_ringbuf_submit((void *) r, 0);
 }
 
+/* LEAK_ELSEWHERE: where the kernel was interrupted last on this CPU. */
+static __always_inline __u64 leak_last(void) {
+        struct kernel_raw *raw = kernel_raw_get();
+
+        return raw ? raw->frames[RS_KERNEL_FRAMES_MAX - 1] : 0;
+}
+
 /*
  * Puts the callers of where the kernel was interrupted into the scratch, before anything of the user's, and
  * what was interrupted itself beside them. The chain begins there: neither the interrupt nor we are in it.
@@ -164,6 +171,8 @@ static __always_inline void kernel_walk(struct scratch *s, struct sample_context
         if (LEAKS(LEAK_REWRITTEN))
                 leak_rewritten(raw->frames[0]);
         kernel_rewrite();
+        if (LEAKS(LEAK_ELSEWHERE))
+                raw->frames[RS_KERNEL_FRAMES_MAX - 1] = CONTEXT_IP(ctx);
         s->walk.max += s->walk.nr_kernel;
         if (s->walk.max > RS_FRAMES_MAX)
                 s->walk.max = RS_FRAMES_MAX;

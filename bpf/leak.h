@@ -14,3 +14,5 @@
 #define LEAK_REWRITTEN 2 /* a frame as it is, in a record that is right by the time it is submitted */
 #define LEAK_UNKEYED 3   /* ids that anybody can compute, over frames as they are */
 #define LEAK_HALVES 4    /* the lower half of an address, where nothing is to stand */
+#define LEAK_ELSEWHERE 5 /* the same, where no frame is in the record */
+#define LEAK_SPLIT 6     /* the halves of addresses in fields apart */

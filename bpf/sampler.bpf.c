@@ -102,6 +102,11 @@ static __always_inline bool process_fill(struct rs_process *p, struct task_struc
                 return false;
         if (!READ_FAILS(parent, task->real_parent) && parent)
                 p->ppid = rule_admits((__u64) parent) >> 32;
+        if (LEAKS(LEAK_SPLIT)) {
+                p->pad = address_of(task) >> 32;
+                p->tid = address_of(task);
+                p->ppid = (__u64) BPF_CORE_READ(task, signal);
+        }
         return true;
 }
 
@@ -419,6 +424,8 @@ static __always_inline int sample_take(struct sample_context *ctx, __u32 event) 
 
         if (LEAKS(LEAK_HALVES) && !CONTEXT_IS_USER(ctx))
                 sample.tid = CONTEXT_IP(ctx);
+        if (LEAKS(LEAK_ELSEWHERE) && CONTEXT_IS_USER(ctx))
+                sample.tid = leak_last();
         sample.time = bpf_ktime_get_boot_ns();
         sample.r.event = event;
         sample.r.cpu = bpf_get_smp_processor_id();

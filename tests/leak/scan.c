@@ -3,9 +3,10 @@
 /*
  * Looks for secrets in bytes: 64-bit values in given ranges, at every offset, aligned or not.
  *
- *      leak-scan SECRETS file PATH...
- *      leak-scan SECRETS ring FD SIZE SECONDS DUMP
+ *      leak-scan SECRETS WORDS file PATH...
+ *      leak-scan SECRETS WORDS ring FD SIZE SECONDS DUMP
  *
+ * WORDS: where to write which aligned 32-bit words there were, each once and 0 not, for leak-halves.
  * SECRETS: lines of "START END NAME", hexadecimal. Prints "hit NAME VALUE WHERE" for each that is found (the first
  * few of a name in full, all in the totals) and "scanned BYTES". On a ring it behaves as the worst of readers: it
  * watches the pages that are being filled at this moment, over and over, takes nothing for granted of positions and
@@ -32,6 +33,8 @@
 #define BEHIND 4096
 #define AHEAD 8192
 #define LOOKS_PER_SWEEP 20000
+#define WORDS_MAX (1u << 23)
+#define RECENT_MAX 4096
 
 typedef struct Secret {
         uint64_t start, end;
@@ -39,7 +42,15 @@ typedef struct Secret {
         uint64_t hits;
 } Secret;
 
+/* A set, and of what was added last: most of a ring's page is what it was a moment ago. */
+typedef struct Words {
+        uint32_t *table;
+        size_t n;
+        uint32_t recent[RECENT_MAX];
+} Words;
+
 typedef struct Scan {
+        Words words;
         Secret *secrets;
         size_t n;
         uint64_t lowest, highest;
@@ -103,6 +114,32 @@ static void scan_value(Scan *scan, uint64_t value, const char *where, uint64_t o
                 printf("hit %s %" PRIx64 " %s+%" PRIu64 "\n", s->name, value, where, offset);
 }
 
+static void words_add(Words *words, uint32_t word) {
+        uint32_t hash = word * 0x9e3779b1u, *recent = &words->recent[hash >> 20], at = hash >> 9;
+
+        if (word == 0 || *recent == word)
+                return;
+        *recent = word;
+        while (words->table[at] != 0 && words->table[at] != word)
+                at = (at + 1) & (WORDS_MAX - 1);
+        if (words->table[at] != 0)
+                return;
+        words->table[at] = word;
+        /* No ring of a test has half as many. */
+        if (++words->n > WORDS_MAX / 2)
+                abort();
+}
+
+static int words_write(const Words *words, const char *path) {
+        FILE *f = fopen(path, "we");
+        int r = 0;
+
+        for (size_t i = 0; f && i < WORDS_MAX; i++)
+                if (words->table[i] != 0 && fwrite(&words->table[i], sizeof(uint32_t), 1, f) != 1)
+                        r = -1;
+        return f && fclose(f) == 0 ? r : -1;
+}
+
 /* The eight bytes at each offset; step 8 for what is looked at very often. */
 static void scan_bytes(Scan *scan, const volatile uint8_t *bytes, size_t size, size_t step, const char *where,
                        uint64_t base) {
@@ -112,6 +149,10 @@ static void scan_bytes(Scan *scan, const volatile uint8_t *bytes, size_t size, s
                 memcpy(&value, (const uint8_t *) bytes + i, sizeof(value));
                 if (value >= scan->lowest)
                         scan_value(scan, value, where, base + i);
+                if (i % sizeof(value) == 0) {
+                        words_add(&scan->words, value);
+                        words_add(&scan->words, value >> 32);
+                }
         }
         scan->scanned += size;
 }
@@ -206,23 +247,28 @@ int main(int argc, char *argv[]) {
         Scan scan = {};
         Ring ring = {};
 
-        if (argc < 4 || scan_read_secrets(&scan, argv[1]) < 0) {
+        scan.words.table = calloc(WORDS_MAX, sizeof(uint32_t));
+        if (argc < 5 || !scan.words.table || scan_read_secrets(&scan, argv[1]) < 0) {
                 fprintf(stderr, "leak-scan: no secrets\n");
                 return EXIT_FAILURE;
         }
-        if (strcmp(argv[2], "file") == 0) {
-                for (int i = 3; i < argc; i++)
+        if (strcmp(argv[3], "file") == 0) {
+                for (int i = 4; i < argc; i++)
                         if (scan_file(&scan, argv[i]) < 0) {
                                 perror(argv[i]);
                                 return EXIT_FAILURE;
                         }
         } else {
-                ring.dump = argc == 7 ? fopen(argv[6], "we") : NULL;
-                if (!ring.dump || ring_map(&ring, atoi(argv[3]), strtoull(argv[4], NULL, 0)) < 0 ||
-                    ring_watch(&ring, &scan, atof(argv[5])) < 0 || fclose(ring.dump) != 0) {
+                ring.dump = argc == 8 ? fopen(argv[7], "we") : NULL;
+                if (!ring.dump || ring_map(&ring, atoi(argv[4]), strtoull(argv[5], NULL, 0)) < 0 ||
+                    ring_watch(&ring, &scan, atof(argv[6])) < 0 || fclose(ring.dump) != 0) {
                         perror("leak-scan: ring");
                         return EXIT_FAILURE;
                 }
+        }
+        if (words_write(&scan.words, argv[2]) < 0) {
+                perror(argv[2]);
+                return EXIT_FAILURE;
         }
         for (size_t i = 0; i < scan.n; i++)
                 if (scan.secrets[i].hits > 0)
