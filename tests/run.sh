@@ -31,7 +31,8 @@ run() { # run DIR MESON-TEST-OPTION...
         progress "$dir: testing"
         rm -f "$json"
         # What it returns stands in the log too, test by test.
-        meson test -C "$dir" --no-rebuild --print-errorlogs "$@" || true
+        # Timeouts are for a test that hangs, not for a machine that is slow.
+        meson test -C "$dir" --no-rebuild --timeout-multiplier 4 --print-errorlogs "$@" || true
         if [ ! -s "$json" ]; then
                 failed=$((failed + 1))
                 bad+=("$dir: no test ran")

@@ -216,7 +216,7 @@ class Connection:
         self.buffer = self.buffer[head_size + body_size:]
         return message
 
-    def receive(self, timeout=20.0):
+    def receive(self, timeout=60.0):
         """The next message, or None when time is up."""
         end = time.monotonic() + timeout
         while True:
@@ -233,7 +233,7 @@ class Connection:
                     self.fds += array.array("i", raw[:len(raw) // 4 * 4])
             self.buffer += data
 
-    def wait(self, serial, timeout=20.0):
+    def wait(self, serial, timeout=60.0):
         """The answer's values, or DBusError. Answers to other calls are kept for their own wait()."""
         end = time.monotonic() + timeout
         while True:
@@ -249,5 +249,5 @@ class Connection:
             if message.kind in (2, 3):
                 self.messages.append(message)
 
-    def call(self, *args, timeout=20.0, **kwargs):
+    def call(self, *args, timeout=60.0, **kwargs):
         return self.wait(self.send(*args, **kwargs), timeout)

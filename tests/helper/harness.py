@@ -316,7 +316,7 @@ class Flat:
         held = bpf_held(others)
         return left - held - maps_of(held)
 
-    def check(self, timeout=8.0):
+    def check(self, timeout=PATIENCE):
         end = time.monotonic() + timeout
         while True:
             now = self.look()
@@ -338,7 +338,7 @@ class Monitor:
         self.connection.call(BUS, "/org/freedesktop/DBus", "org.freedesktop.DBus.Monitoring", "BecomeMonitor", "asu",
                              [[], 0])
 
-    def wait_for(self, member, timeout=10):
+    def wait_for(self, member, timeout=PATIENCE):
         end = time.monotonic() + timeout
         while True:
             message = self.connection.receive(end - time.monotonic())
@@ -369,7 +369,7 @@ def call(connection, member, signature="", args=(), patient=True, **kwargs):
             time.sleep(0.5)
 
 
-def open_session(connection, timeout=30.0, patient=True, **kwargs):
+def open_session(connection, timeout=PATIENCE, patient=True, **kwargs):
     fd = call(connection, "OpenSession", "a{sv}", [options(**kwargs)], timeout=timeout, patient=patient)[0]
     return Session(socket.socket(fileno=fd))
 
@@ -417,7 +417,7 @@ class Session:
             os.close(fd)
         self.fds = []
         if self.process:
-            self.process.wait(10)
+            self.process.wait(PATIENCE)
 
     def __enter__(self):
         return self
@@ -589,7 +589,5 @@ class Way:
                 error, threads = session.target(p.pid)
                 check((error, threads) == (OK, 1), f"TARGET: error {error}, {threads} threads")
                 check(session.start() == OK, "START refused")
-                time.sleep(0.1)
-                error, data = session.stats()
-                check(error == OK and struct.unpack_from("<Q", data, 24)[0] > 0, "nothing was counted")
+                until("something is counted", lambda: struct.unpack_from("<Q", session.stats()[1], 24)[0] > 0)
                 check(session.stop() == OK, "STOP refused")

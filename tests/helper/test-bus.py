@@ -360,7 +360,7 @@ def test_memory():
         budget_error(a, ring=64 * MIB)
         h.open_session(b, ring=64 * MIB).close()
         os.close(counters)
-        h.until("the memory is given back", lambda: opened(a, ring=64 * MIB), timeout=12).close()
+        h.until("the memory is given back", lambda: opened(a, ring=64 * MIB)).close()
     flat.check()
 
 
@@ -371,7 +371,7 @@ def test_rings():
     with A.connect() as a, B.connect() as b:
         for _ in range(16):
             # What the tests before have freed is noticed within seconds.
-            with h.until("a place", lambda: opened(a), timeout=12) as session, A.act():
+            with h.until("a place", lambda: opened(a)) as session, A.act():
                 h.check(session.hello() == h.OK, "HELLO refused")
                 rings.append(os.dup(session.fds[0]))
         text = budget_error(a)
@@ -379,7 +379,7 @@ def test_rings():
         h.open_session(b).close()
         for fd in rings:
             os.close(fd)
-        h.until("the places are given back", lambda: opened(a), timeout=12).close()
+        h.until("the places are given back", lambda: opened(a)).close()
     flat.check()
 
 

@@ -82,7 +82,7 @@ class Client:
                 told = True
                 os.write(w, b"running\n")
 
-    def line(self, timeout=20):
+    def line(self, timeout=h.PATIENCE):
         h.check(select.select([self.pipe], [], [], timeout)[0], "the client says nothing")
         return os.read(self.pipe, 200).decode().strip()
 
@@ -99,7 +99,7 @@ class Scene:
     """Two users' sessions: one at 4,999 Hz on two busy processes and their children, two on whatever runs."""
 
     def __init__(self):
-        self.load = [A.spin(), A.spin(), A.spawn(h.workload("children"), "60", start_new_session=True), B.spin()]
+        self.load = [A.spin(), A.spin(), A.spawn(h.workload("children"), "1000", start_new_session=True), B.spin()]
         h.until("the load is its users'",
                 lambda: all(os.stat(f"/proc/{p.pid}").st_uid in (A.uid, B.uid) for p in self.load))
         self.fast = Client(A, 4999, [p.pid for p in self.load[:3]])
@@ -208,10 +208,10 @@ class Recording:
         self.process = user.spawn("ringside", "record", "--no-ask", "-q", "-p", str(self.target.pid), "-F", str(HZ),
                                   "-o", self.path, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
         try:
-            h.until("it has a session", lambda: h.perf_events(h.role_pids("session")), 20)
+            h.until("it has a session", lambda: h.perf_events(h.role_pids("session")))
             self.session = h.only("session")
             began = cpu_seconds(self.target.pid)
-            h.until("it has sampled", lambda: cpu_seconds(self.target.pid) >= began + 3, 60)
+            h.until("it has sampled", lambda: cpu_seconds(self.target.pid) >= began + 3, 200)
         except BaseException:
             self.close()
             raise
@@ -219,7 +219,7 @@ class Recording:
     def end(self, pid):
         """kill -9 of this one; returns the exit status of ringside and what it said."""
         os.kill(pid, signal.SIGKILL)
-        _, text = self.process.communicate(timeout=30)
+        _, text = self.process.communicate(timeout=h.PATIENCE)
         return self.process.returncode, text
 
     def check(self, finished):

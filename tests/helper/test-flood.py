@@ -97,10 +97,10 @@ def test_restart():
         h.check(16 * MIB - 2 * MIB < left < 16 * MIB, text)
         h.open_session(b, ring=64 * MIB).close()
         rings.pop().close()
-        h.until("the smaller one is given back", lambda: opened(a, ring=16 * MIB), timeout=12).close()
+        h.until("the smaller one is given back", lambda: opened(a, ring=16 * MIB)).close()
         h.check(not opened(a, ring=64 * MIB), "the larger one is not charged any more")
         rings.pop().close()
-        h.until("all of it is given back", lambda: opened(a, ring=64 * MIB), timeout=12).close()
+        h.until("all of it is given back", lambda: opened(a, ring=64 * MIB)).close()
 
 
 class Recording:

@@ -51,7 +51,7 @@ def test_overflow():
                 return [(max if i == PEAK else sum)(column) for i, column in enumerate(zip(*rows))]
 
         # Far past what 64 KiB hold, however loaded the machine is.
-        h.until("samples were lost", lambda: counters()[2] > 2000, timeout=60)
+        h.until("samples were lost", lambda: counters()[2] > 2000, timeout=200)
         with A.act():
             h.check(session.stop() == 0, "STOP refused")
         taken, emitted, lost, stacks, stacks_lost, processes, processes_lost, peak, mappings, _ = counters()[:10]
