@@ -206,6 +206,7 @@ int ringside_session_start(RingsideSession *s) {
         if (is("FAKE_START", "refused"))
                 return fail(s, RINGSIDE_E_BUDGET, "Over the budget of 1000 Hz", "use -F 500");
         s->start = last_start = now();
+        note("start\n");
         return 0;
 }
 

@@ -10,6 +10,7 @@ import pty
 import select
 import signal
 import subprocess
+import termios
 import time
 import unittest
 
@@ -17,7 +18,7 @@ USER = os.environ["RINGSIDE_TEST_USER_A"]
 PASSWORD = "a word for the tests"
 
 
-def ask(command, answer, timeout=30):
+def ask(command, answer, timeout=100):
     """Runs command in a shell of USER's on a terminal, types answer at the password. Output, status."""
     pid, fd = pty.fork()
     if pid == 0:
@@ -35,8 +36,8 @@ def ask(command, answer, timeout=30):
             if not data:
                 break
             out += data
-        if b"assword:" in out and not typed:
-            time.sleep(0.2)
+        # What is typed while it still echoes is thrown away.
+        if b"assword:" in out and not typed and not termios.tcgetattr(fd)[3] & termios.ECHO:
             os.write(fd, answer)
             typed = True
     else:

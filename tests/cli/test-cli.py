@@ -27,6 +27,8 @@ import unicodedata
 import unittest
 
 RINGSIDE, MAKE_RECORDING, FAKE_SESSION, EXAMPLE = (os.path.abspath(p) for p in sys.argv[1:5])
+# Seconds for what should come at once: on a machine at work, too.
+PATIENCE = 60
 
 
 # Says the number of a second thread, which lives until the first line.
@@ -35,7 +37,7 @@ import threading, time
 t = threading.Thread(target=input)
 t.start()
 print(t.native_id, flush=True)
-time.sleep(60)
+time.sleep(1000)
 """
 
 
@@ -58,7 +60,7 @@ class CliTest(unittest.TestCase):
 
     def run_cli(self, *args, env=None, stdin=subprocess.DEVNULL, **kw):
         return subprocess.run([RINGSIDE, *args], cwd=self.dir, env={**self.env, **(env or {})}, stdin=stdin,
-                              stdout=kw.pop("stdout", subprocess.PIPE), stderr=subprocess.PIPE, timeout=60, **kw)
+                              stdout=kw.pop("stdout", subprocess.PIPE), stderr=subprocess.PIPE, timeout=PATIENCE, **kw)
 
     def ok(self, *args, **kw):
         p = self.run_cli(*args, **kw)
@@ -85,7 +87,7 @@ class CliTest(unittest.TestCase):
             self.assertLessEqual(width(line), columns, line)
 
 
-def on_terminal(test, args, env=None, columns=80, keys=None, until=None, timeout=60, uid=None):
+def on_terminal(test, args, env=None, columns=80, keys=None, until=None, timeout=PATIENCE, uid=None):
     """Runs ringside on a terminal of its own; keys is typed once until has appeared. Output, status."""
     pid, fd = pty.fork()
     if pid == 0:
@@ -350,6 +352,44 @@ class FakeTest(CliTest):
         with open(self.path("log")) as f:
             return f.read()
 
+    def wait_for(self, line, process):
+        """Until this is in the log of a program that runs."""
+        end = time.monotonic() + PATIENCE
+        while not os.path.exists(self.path("log")) or line + "\n" not in self.log():
+            self.assertIsNone(process.poll())
+            self.assertLess(time.monotonic(), end, line)
+            time.sleep(0.02)
+
+    def spawn(self, *args):
+        """`ringside record` in the background."""
+        return subprocess.Popen([RINGSIDE, "record", *args], cwd=self.dir, stdin=subprocess.DEVNULL, env=self.env)
+
+    def outlives(self, before=""):
+        """A command that goes on until let_go(), and closes stderr, or we would wait for it at the end of that pipe."""
+        self.addCleanup(self.let_go)
+        loop = "i=0; while [ $i -lt 6000 ] && [ ! -e go ]; do sleep 0.1; i=$((i + 1)); done; touch gone"
+        return "sh", "-c", f"exec 2>&-; {before} touch up; {loop}"
+
+    def let_go(self):
+        """Nothing of such a command is left afterwards."""
+        with open(self.path("go"), "w"):
+            pass
+        self.wait_for_file("gone")
+
+    def wait_for_file(self, name):
+        end = time.monotonic() + PATIENCE
+        while not os.path.exists(self.path(name)):
+            self.assertLess(time.monotonic(), end, name)
+            time.sleep(0.02)
+
+    def waiting(self):
+        """A process that ends when its standard input does."""
+        p = subprocess.Popen(["cat"], stdin=subprocess.PIPE)
+        self.addCleanup(p.wait)
+        self.addCleanup(p.kill)
+        self.addCleanup(p.stdin.close)
+        return p
+
 
 class Lists(FakeTest):
     def test_events(self):
@@ -384,10 +424,10 @@ class Example(FakeTest):
         child = subprocess.Popen(["sleep", "1000"])
         self.addCleanup(child.wait)
         self.addCleanup(child.kill)
-        p = subprocess.run([EXAMPLE, str(child.pid), "0.6"], env=self.env, capture_output=True, timeout=30)
+        p = subprocess.run([EXAMPLE, str(child.pid), "0.6"], env=self.env, capture_output=True, timeout=PATIENCE)
         self.assertEqual(p.returncode, 0, p.stderr)
         self.assertRegex(p.stdout.decode(), r"^\d+ samples taken, 0 lost\n[ 0-9]+\.\d %  ")
-        p = subprocess.run([EXAMPLE], env={**self.env, "FAKE_OPEN": "denied"}, capture_output=True, timeout=30)
+        p = subprocess.run([EXAMPLE], env={**self.env, "FAKE_OPEN": "denied"}, capture_output=True, timeout=PATIENCE)
         self.assertEqual(p.returncode, 1)
         self.assertIn(b"polkit refused", p.stderr)
 
@@ -499,40 +539,36 @@ class Recording(FakeTest):
         start = time.monotonic()
         self.record("--", "true", env={"FAKE_CHILD_MS": "1000"})
         self.assertGreater(time.monotonic() - start, 0.9)
-        start = time.monotonic()
-        self.record("--no-wait", "--", "true", env={"FAKE_CHILD_MS": "20000"})
-        self.assertLess(time.monotonic() - start, 10)
+        self.record("--no-wait", "--", "true", env={"FAKE_CHILD_MS": "1000000"})
 
     def test_duration_leaves_the_command(self):
-        self.record("-d", "0.3", "--", "sh", "-c", "exec 2>&-; sleep 1; touch survived", stdout=subprocess.DEVNULL)
-        self.assertFalse(os.path.exists(self.path("survived")))
-        time.sleep(1.5)
-        self.assertTrue(os.path.exists(self.path("survived")))
+        self.record("-d", "0.3", "--", *self.outlives(), stdout=subprocess.DEVNULL)
+        self.assertFalse(os.path.exists(self.path("gone")))
+        self.let_go()
 
     def test_pids(self):
-        a, b = (subprocess.Popen(["sleep", t]) for t in ("0.3", "0.8"))
-        start = time.monotonic()
-        self.record("-p", f"{a.pid},{b.pid}")
-        self.assertGreater(time.monotonic() - start, 0.6)
+        a, b = self.waiting(), self.waiting()
+        recorder = self.spawn("-q", "-p", f"{a.pid},{b.pid}")
+        self.wait_for("start", recorder)
+        a.stdin.close()
         a.wait()
-        b.wait()
+        # More than it takes to look for the other.
+        time.sleep(0.5)
+        self.assertIsNone(recorder.poll())
+        b.stdin.close()
+        self.assertEqual(recorder.wait(PATIENCE), 0)
         self.assertIn(f"{a.pid}", self.fails(1, "record", "-p", str(a.pid)))
 
     def test_thread(self):
         # Its process lives on.
         p = subprocess.Popen([sys.executable, "-c", THREAD], stdout=subprocess.PIPE, stdin=subprocess.PIPE)
         tid = p.stdout.readline().decode().strip()
-        log = self.path("log")
-        recorder = subprocess.Popen([RINGSIDE, "record", "-q", "-t", tid], cwd=self.dir, stdin=subprocess.DEVNULL,
-                                    env=self.env | {"FAKE_LOG": log})
-
-        while not os.path.exists(log) or f"target {p.pid} flags 2\n" not in self.log():
-            self.assertIsNone(recorder.poll())
-            time.sleep(0.02)
+        recorder = self.spawn("-q", "-t", tid)
+        self.wait_for(f"target {p.pid} flags 2", recorder)
         self.assertIn(f"thread {tid}\n", self.log())
         p.stdin.write(b"x\n")
         p.stdin.flush()
-        self.assertEqual(recorder.wait(20), 0)
+        self.assertEqual(recorder.wait(PATIENCE), 0)
         self.assertIsNone(p.poll())
         p.kill()
         p.wait()
@@ -542,10 +578,14 @@ class Recording(FakeTest):
         self.assertIn("there is none", self.fails(1, "record", "-t", tid))
 
     def test_labels_and_targets(self):
-        a, b = (subprocess.Popen(["sleep", "0.4"]) for _ in range(2))
-        self.record("-q", "-p", f"{a.pid},{b.pid}", "--label", "job=7", "--label", "host=\033[31mweb=1")
-        a.wait()
-        b.wait()
+        a, b = self.waiting(), self.waiting()
+        recorder = self.spawn("-q", "-p", f"{a.pid},{b.pid}", "--label", "job=7", "--label", "host=\033[31mweb=1")
+        self.wait_for("start", recorder)
+        # Its session takes samples as time goes by.
+        time.sleep(0.4)
+        for p in a, b:
+            p.stdin.close()
+        self.assertEqual(recorder.wait(PATIENCE), 0)
         info = self.info()
         self.assertEqual(info["targets"], [f"process {a.pid}", f"process {b.pid}"])
         self.assertEqual(sorted(info["labels"]), ["host=\\x1b[31mweb=1", "job=7"])
@@ -578,14 +618,21 @@ class Recording(FakeTest):
         self.assertNotIn("-fno-omit", self.record("--", "sleep", "0.3").stderr.decode())
         self.assertEqual(self.record("-q", "--", "true").stderr, b"")
 
-    # Commands that outlive ringside close stderr, or we would wait for them at the end of that pipe.
-    def signalled(self, *signals, args=(), command=("sleep", "30"), pause=0.6):
+    def signalled(self, number, args=(), command=("sleep", "1000"), again=False):
+        """Sent when there is something to end; again: until it has ended."""
+        for name in "log", "up":
+            if os.path.exists(self.path(name)):
+                os.unlink(self.path(name))
         p = subprocess.Popen([RINGSIDE, "record", *args, *(["--", *command] if command else [])], cwd=self.dir,
                              env=self.env, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE)
-        for s in signals:
-            time.sleep(pause)
-            p.send_signal(s)
-        err = p.communicate(timeout=20)[1].decode()
+        self.wait_for("start", p)
+        if command and "touch up" in command[-1]:
+            self.wait_for_file("up")
+        p.send_signal(number)
+        while again and p.poll() is None:
+            time.sleep(0.2)
+            p.send_signal(number)
+        err = p.communicate(timeout=PATIENCE)[1].decode()
         self.assertTrue(self.info()["finished"], err)
         return p.returncode, err
 
@@ -596,16 +643,12 @@ class Recording(FakeTest):
             self.assertEqual(self.signalled(s, command=None)[0], 0)
 
     def test_term_does_not_wait_for_ever(self):
-        start = time.monotonic()
-        status, _ = self.signalled(signal.SIGTERM, command=("sh", "-c", "exec 2>&-; trap '' TERM; for i in 1 2 3 4; do sleep 1; done"))
-        self.assertEqual(status, 143)
-        self.assertLess(time.monotonic() - start, 3.5)
+        self.assertEqual(self.signalled(signal.SIGTERM, command=self.outlives("trap '' TERM;"))[0], 143)
+        self.assertFalse(os.path.exists(self.path("gone")))
 
     def test_second_interrupt_is_at_once(self):
-        start = time.monotonic()
-        command = ("sh", "-c", "exec 2>&-; trap '' INT; for i in 1 2 3 4 5; do sleep 1; done")
-        self.assertEqual(self.signalled(signal.SIGINT, signal.SIGINT, command=command)[0], 130)
-        self.assertLess(time.monotonic() - start, 4)
+        self.assertEqual(self.signalled(signal.SIGINT, command=self.outlives("trap '' INT;"), again=True)[0], 130)
+        self.assertFalse(os.path.exists(self.path("gone")))
 
     def test_ctrl_c_on_a_terminal(self):
         """The command gets it from the terminal, once; we wait for what it makes of it."""
@@ -627,10 +670,12 @@ class Recording(FakeTest):
         self.assertIn("GOT-word", text)
 
     def test_live_line(self):
+        began = time.monotonic()
         text, status = on_terminal(self, ["record", "--", "sleep", "1.5"])
+        most = (time.monotonic() - began) * 4 + 2
         self.assertEqual(status, 0)
         lines = re.findall(r"\r([^\r\n]*samples, \d+ lost *)\r", text)
-        self.assertTrue(2 <= len(lines) <= 8, text)
+        self.assertTrue(2 <= len(lines) <= most, text)
         self.assert_narrow("\n".join(lines), 79)
         self.assertNotRegex(on_terminal(self, ["record", "-q", "--", "sleep", "1"])[0], "samples")
         # Not over a program that has taken the screen.
@@ -669,7 +714,7 @@ class Recording(FakeTest):
     def test_closed_stderr(self):
         r, w = os.pipe()
         os.close(r)
-        p = subprocess.run([RINGSIDE, "record", "--", "sh", "-c", "exit 3"], cwd=self.dir, env=self.env, stderr=w, timeout=20)
+        p = subprocess.run([RINGSIDE, "record", "--", "sh", "-c", "exit 3"], cwd=self.dir, env=self.env, stderr=w, timeout=PATIENCE)
         os.close(w)
         self.assertEqual(p.returncode, 3)
         self.assertTrue(self.info()["finished"])
