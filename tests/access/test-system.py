@@ -32,7 +32,7 @@ def thread_numbers(place):
 
 def burn(targets, seconds):
     until = {t: cpu_seconds(t.pid) + seconds for t in targets if t.name not in ("rx-pty", "rx-forker")}
-    wait_until(lambda: all(cpu_seconds(t.pid) >= used for t, used in until.items()), "enough CPU time", 60)
+    wait_until(lambda: all(cpu_seconds(t.pid) >= used for t, used in until.items()), "enough CPU time", 200)
 
 
 def record(place, targets, seconds):

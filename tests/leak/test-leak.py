@@ -177,7 +177,7 @@ def receive_into(session, given):
     """All messages of the session go to given as well."""
     receive = session.receive
 
-    def recorded(timeout=10.0):
+    def recorded(timeout=h.PATIENCE):
         message = receive(timeout)
         if message:
             given.add("messages", message[0])

@@ -74,7 +74,7 @@ def cpu_seconds(pid):
 def burns(pid, seconds):
     """Waits until it has had that much more CPU time."""
     end = cpu_seconds(pid) + seconds
-    h.until(f"process {pid} has {seconds} s of CPU time", lambda: cpu_seconds(pid) >= end, 60)
+    h.until(f"process {pid} has {seconds} s of CPU time", lambda: cpu_seconds(pid) >= end, 200)
 
 
 # Cgroups.
@@ -163,7 +163,7 @@ class Recording:
         self.process = subprocess.Popen(["as-user", A.name, "env", *(env or []), "ringside", "record", "-q", "--no-ask",
                                          "-F", str(RATE), "-e", "cpu-clock", "-o", self.path, *options],
                                         stdin=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True)
-        h.until("the recording runs", self.runs, 30)
+        h.until("the recording runs", self.runs)
 
     def runs(self):
         h.check(self.process.poll() is None, f"no recording: {self.process.stderr.read() if self.process.poll() else ''}")
@@ -177,7 +177,7 @@ class Recording:
         return self.end(status)
 
     def end(self, status=0):
-        errors = self.process.communicate(timeout=60)[1]
+        errors = self.process.communicate(timeout=h.PATIENCE)[1]
         h.check(self.process.returncode == status, f"record: exit {self.process.returncode}: {errors}")
         return self
 

@@ -8,7 +8,6 @@ import mmap
 import os
 import signal
 import struct
-import time
 
 import targets as t
 from targets import h
@@ -137,11 +136,10 @@ def test_refused():
 
 def test_time():
     """A thread's end ends the recording, though its process goes on."""
-    with t.threads(0.2, 30) as p, t.Recording("-t", str(p.tids[0])) as recording:
+    with t.threads(0.2, 1000) as p, t.Recording("-t", str(p.tids[0])) as recording:
         p.open()
-        began = time.monotonic()
         recording.end()
-        h.check(p.process.poll() is None and time.monotonic() - began < 25, "the recording outlived the thread")
+        h.check(p.process.poll() is None, "the recording outlived the thread")
 
 
 t.main(test_processes, test_threads, test_thread_beside_its_process, test_children, test_started_while_opening,

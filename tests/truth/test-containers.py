@@ -144,7 +144,7 @@ def container(user, name):
     p = subprocess.Popen(["as-user", user, *CONTAINERS[name][1](300)], stdin=subprocess.DEVNULL, stdout=subprocess.PIPE)
     outer = 0
     try:
-        deadline = time.monotonic() + 30
+        deadline = time.monotonic() + 100
         while not (outer := find_program(user)):
             if p.poll() is not None or time.monotonic() > deadline:
                 raise RuntimeError(f"{name}: the container does not run")

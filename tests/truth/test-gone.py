@@ -43,7 +43,7 @@ class Sleepy(Recording):
         self.path = os.path.join(directory, name + ".ringside")
         p = subprocess.Popen(["as-user", USER, "ringside", "record", "-q", "--no-ask", "-F", str(RATE), "-o",
                               self.path, *arguments], stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, text=True)
-        while comm_of(p.pid) != "ringside" or not os.path.exists(self.path):
+        while comm_of(p.pid) != "ringside" or not self.command_of(p.pid):
             time.sleep(0.01)
         time.sleep(2)
         command = self.command_of(p.pid)

@@ -102,7 +102,7 @@ def duration(recording):
 
 def left_running(pid, comm):
     """Whether this process still runs; it does not after this."""
-    deadline = time.monotonic() + 30
+    deadline = time.monotonic() + 100
     found = comm_of(pid)
     while found == "sh" and time.monotonic() < deadline:
         time.sleep(0.02)

@@ -63,7 +63,7 @@ def perf_beside(directory, pid):
 
 
 def pid_of(comm):
-    deadline = time.monotonic() + 30
+    deadline = time.monotonic() + 100
     while time.monotonic() < deadline:
         for entry in os.listdir("/proc"):
             if entry.isdigit() and comm_of(int(entry)) == comm:

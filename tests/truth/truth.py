@@ -59,7 +59,7 @@ def running(user, program, *arguments):
     try:
         # as-user executes it in its own place.
         comm = os.path.basename(program)[:15]
-        deadline = time.monotonic() + 30
+        deadline = time.monotonic() + 100
         while comm_of(p.pid) != comm or cpu_seconds(p.pid) < 0.05:
             if p.poll() is not None or time.monotonic() > deadline:
                 raise RuntimeError(f"{program} does not run")
