@@ -11,6 +11,7 @@ import os
 import random
 import select
 import signal
+import struct
 import time
 
 import harness as h
@@ -56,7 +57,11 @@ def open_and_leave(count):
 
 
 def ask_and_ask(count):
-    """As many requests as fit into the sockets of three sessions: statistics, and processes that are not to be had."""
+    """
+    As many requests as fit into the sockets of three sessions: statistics, rates that are granted and some that are
+    not, and processes that are not to be had.
+    """
+    dice = random.Random(2)
     pidfds = [os.pidfd_open(os.getpid()), os.pidfd_open(1)]
     with Connection() as c, contextlib.ExitStack() as stack:
         sessions = []
@@ -70,13 +75,14 @@ def ask_and_ask(count):
         while True:
             for session in sessions:
                 session.send(session.message(h.STATS))
+                session.send(session.message(h.SET_RATE, struct.pack("<II", 0, dice.randrange(HZ + 2))))
                 session.send(session.message(h.TARGET, bytes(16)), pidfds[:1])
                 session.send(session.message(h.TARGET, bytes(16)), pidfds[1:])
             for session in sessions:
-                for _ in range(3):
+                for _ in range(4):
                     # Not soon, where it has used up its time.
                     h.check(session.receive(600), "the session has ended")
-            count(9)
+            count(12)
 
 
 WAYS = (call_on_bus, open_and_leave, ask_and_ask)
