@@ -41,6 +41,8 @@
 #define ATTACK_GENTLE 1  /* flags: nothing that would end a process */
 #define ATTACK_FOREIGN 2 /* a system call of another architecture: the filter kills for it */
 #define ATTACK_UNREAD 4  /* only this: asks the keeper for more events than it takes */
+#define ATTACK_FLOOD 4   /* nothing but requests to the keeper */
+#define FLOOD_MAX 100000
 #define VICTIMS_MAX 3
 #define UNREAD_MSEC 20000
 /* For arguments of which the kernel takes the lower half. */
@@ -268,9 +270,28 @@ static void leave_unread(void) {
         report("unread", 0, n, 0);
 }
 
+/* All it may ask for, and none of the answers is read. */
+static void flood(void) {
+        const struct session_request requests[] = {
+                {.op = SESSION_OP_KERNEL},
+                {.op = SESSION_OP_EVENT, .event = {.tid = -1}},
+        };
+        int sent = 0, r = 0;
+
+        while (sent < FLOOD_MAX && r >= 0) {
+                r = packet_send(SESSION_KEEPER_FD, &requests[sent % ELEMENTSOF(requests)], sizeof(requests[0]), NULL, 0, 0);
+                sent += r >= 0;
+        }
+        report("flood", 0, r < 0 ? -sent : sent, -r);
+}
+
 static void attack(const struct attack *request) {
         bool gentle = request->flags & ATTACK_GENTLE;
 
+        if (request->flags & ATTACK_FLOOD) {
+                flood();
+                return;
+        }
         if (request->flags & ATTACK_UNREAD) {
                 leave_unread();
                 report("done", 0, 0, 0);
