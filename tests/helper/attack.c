@@ -41,7 +41,7 @@
 #define ATTACK_GENTLE 1  /* flags: nothing that would end a process */
 #define ATTACK_FOREIGN 2 /* a system call of another architecture: the filter kills for it */
 #define ATTACK_UNREAD 4  /* only this: asks the keeper for more events than it takes */
-#define ATTACK_FLOOD 4   /* nothing but requests to the keeper */
+#define ATTACK_FLOOD 8   /* only this: all it may ask the keeper for, until that ends */
 #define FLOOD_MAX 100000
 #define VICTIMS_MAX 3
 #define UNREAD_MSEC 20000

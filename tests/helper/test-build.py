@@ -23,7 +23,7 @@ A, B = h.users()
 ALLOW = "/run/allow.rules"
 FAKE = "/run/fake-kallsyms"
 MARKER = 0xffff << 48
-ATTACK, FLOOD = 0x4154, 4
+ATTACK, FLOOD = 0x4154, 8
 FLOODS = 8
 
 
