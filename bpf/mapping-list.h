@@ -38,10 +38,16 @@ int list_mappings(struct bpf_iter__task_vma *ctx) {
         question = bpf_map_lookup_elem(&rs_mapping_question, &zero);
         if (!task || !vma || !question || !v)
                 return LIST_GOES_ON;
-        /* It goes on with threads that have files of their own; the memory is the same. */
-        if (READ_FAILS(tid, task->pid) || (question->tid != 0 && question->tid != tid))
+        /*
+         * Read without a helper, for these are all that is done to the many that were told before: a failure yields
+         * zero. It goes on with threads that have files of their own; the memory is the same.
+         */
+        tid = task->pid;
+        if (tid == 0 || (question->tid != 0 && question->tid != tid))
                 return LIST_STOPS;
         question->tid = tid;
+        if (vma->vm_start < question->from)
+                return LIST_GOES_ON;
         if (READ_FAILS(start, vma->vm_start) || READ_FAILS(flags, vma->vm_flags) || start < question->from ||
             !(flags & VM_EXEC))
                 return LIST_GOES_ON;
