@@ -552,10 +552,10 @@ static void session_loop(Session *session) {
         }
 }
 
-/* Names that lie in the socket unread count against our user: until they are taken, the client's user has a session less. */
+/* Names that lie in the socket unread count against our user: until they are taken, the client's has a session less. */
 static void session_linger(const Session *session) {
         struct pollfd keeper = {.fd = session->keeper_fd};
-        int unread = session->kernel_size > 0, wait = SESSION_WAIT_MSEC;
+        int unread = session->kernel_size > 0 && !session->revoked, wait = SESSION_WAIT_MSEC;
 
         while (unread > 0 && ioctl(session->client_fd, TIOCOUTQ, &unread) == 0 && unread > 0 && poll(&keeper, 1, wait) == 0)
                 wait = MIN(2 * wait, 1000);

@@ -13,6 +13,9 @@
 #include <sys/sysmacros.h>
 #include <sys/vfs.h>
 
+/* Whoever has a namespace of its own may fill it with mounts, for each of its files to be looked for among. */
+#define MOUNTS_MAX 4096U
+
 /* "MOUNT PARENT MAJOR:MINOR ROOT ..." */
 static bool mount_is_of_device(int proc_fd, const char *name, uint64_t mount, const MapsLine *line) {
         _cleanup_fclose_ FILE *f = NULL;
@@ -25,7 +28,7 @@ static bool mount_is_of_device(int proc_fd, const char *name, uint64_t mount, co
                 close_fd(fd);
                 return false;
         }
-        while (getline(&text, &size, f) > 0) {
+        for (unsigned i = 0; i < MOUNTS_MAX && getline(&text, &size, f) > 0; i++) {
                 unsigned dev_major, dev_minor;
                 uint64_t number;
 

@@ -7,6 +7,7 @@ session.
 
 import contextlib
 import os
+import select
 import signal
 import subprocess
 import threading
@@ -123,6 +124,22 @@ def test_seat_becomes_inactive():
 def test_session_is_removed():
     with seated() as (logind, connection), running(connection) as session:
         logind.remove()
+        revoked(session)
+
+
+def test_names_unread():
+    """What a client has not read keeps a session's place, but not one that was taken from it: that may be another's."""
+    with seated() as (logind, connection), \
+            h.open_session(connection, scope=("s", "system"), kernel=("s", "quiet")) as session:
+        with A.act():
+            h.check(session.hello() == h.OK, "HELLO")
+        session.send(session.message(h.SYMBOLS))
+        h.until("the names have come", lambda: select.select([session.socket], [], [], 0)[0])
+        logind.set_active(False)
+        h.until("its process is gone", lambda: not h.role_pids("session"))
+        data, fds = session.receive()
+        session.fds += fds
+        h.check(len(fds) == 1, f"no names: {data}")
         revoked(session)
 
 
@@ -263,6 +280,6 @@ def test_flat():
 
 
 subprocess.run(["polkit-rules", os.environ["RINGSIDE_TEST_SOURCE"] + "/tests/lib/profile-system.rules"], check=True)
-h.main(test_without_logind, test_seat_becomes_inactive, test_session_is_removed, test_before_hello, test_users_service,
-       test_not_watched, test_two_sessions, test_while_polkit_is_asked, test_many_signals, test_storm, test_spoofed,
+h.main(test_without_logind, test_seat_becomes_inactive, test_session_is_removed, test_names_unread, test_before_hello,
+       test_users_service, test_not_watched, test_two_sessions, test_while_polkit_is_asked, test_many_signals, test_storm, test_spoofed,
        test_logind_restarts, test_flat)
