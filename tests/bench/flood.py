@@ -1,15 +1,19 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
 """
-What a flood by user A costs user B, on each way and on all: CPU time that the helper spends, in percent of one CPU, and
-the work that B's program gets done beside it, against the same with processes of A that flood nobody and compute as
-much. Runs where Ringside is installed: tests/bench/flood.sh does it.
+What a flood by user A costs user B, on each way and on all. In turn, many times: A's flooders at work, or standing
+still with all they have open while as many processes of A's compute. Meanwhile B does the same work over and over, on
+each CPU: how much more of its own CPU time that takes, interrupts and all, is the median over the pairs. Beside it what
+the helper spends in a flood that goes on and on, in percent of one CPU, and how much of that its budgets allow. Runs
+where Ringside is installed: tests/bench/flood.sh does it.
 
-usage: flood.py [SECONDS] [ROUNDS]
+usage: flood.py [ROUNDS] [WAY...]
 """
 
+import contextlib
 import os
 import signal
 import statistics
+import struct
 import subprocess
 import sys
 import time
@@ -17,13 +21,15 @@ import time
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "helper"))
 
 import harness as h
-from flood import WAYS, Flood, open_and_leave
+from flood import WAYS, Flood, ask_and_ask, open_and_leave
 
 A, B = h.users()
-SECONDS = float(sys.argv[1]) if len(sys.argv) > 1 else 10
-ROUNDS = int(sys.argv[2]) if len(sys.argv) > 2 else 3
-OPENS = 60  # helper/budget.h
+ROUNDS = int(sys.argv[1]) if len(sys.argv) > 1 else 100
+UNITS = 10000  # of B's work: about a sixth of a second
+OPENS, OPENS_MINUTE, OPEN_SECONDS, SESSION_SHARE = 60, 30, 0.06, 1 / 64  # docs/budgets.md
 TICK = os.sysconf("SC_CLK_TCK")
+SETTLE = 0.2  # s, for what lies in the sockets
+GOES_ON = 20  # s
 
 
 def spin(_):
@@ -33,6 +39,8 @@ def spin(_):
 
 # Flood tells them apart by name.
 SPINNERS = [type(spin)(spin.__code__, globals(), f"spin{i}") for i in range(len(WAYS))]
+# Percent of one CPU: of sessions by their requests, and of those that are opened.
+ALLOWED = {ask_and_ask: 300 * SESSION_SHARE, open_and_leave: 400 * SESSION_SHARE + OPENS_MINUTE / 60 * OPEN_SECONDS * 100}
 
 
 def cpu_of(pid):
@@ -45,54 +53,94 @@ def helper_cpu():
     """Of front, keeper and all sessions there are and were; the keeper has waited for those."""
     total = 0
     for pid in h.helpers():
-        try:
+        with contextlib.suppress(OSError):
             total += cpu_of(pid)
-        except OSError:
-            pass
     return total
 
 
+def work():
+    """ns of this thread's CPU time that a fixed amount of work takes."""
+    began = time.thread_time_ns()
+    for _ in range(UNITS):
+        sum(range(1000))
+    return time.thread_time_ns() - began
+
+
 class Worker:
-    """B's program: one process for each CPU, which count what they do."""
+    """A process of B's on one CPU, which works when it is told to."""
 
-    def __init__(self):
-        self.processes = []
-        for _ in range(os.cpu_count()):
-            r, w = os.pipe()
-            pid = os.fork()
-            if pid == 0:
-                B.become()
-                units = 0
-                signal.signal(signal.SIGTERM, lambda *_: (os.write(w, str(units).encode()), os._exit(0)))
-                while True:
-                    sum(range(1000))
-                    units += 1
-            os.close(w)
-            self.processes.append((pid, r))
+    def __init__(self, cpu):
+        self.r, theirs = os.pipe()
+        ours, self.w = os.pipe()
+        self.pid = os.fork()
+        if self.pid == 0:
+            os.sched_setaffinity(0, {cpu})
+            B.become()
+            while os.read(ours, 1):
+                os.write(theirs, struct.pack("<Q", work()))
+            os._exit(0)
+        os.close(ours)
+        os.close(theirs)
 
-    def stop(self):
-        """Units done."""
-        units = 0
-        for pid, r in self.processes:
-            os.kill(pid, signal.SIGTERM)
-            units += int(os.read(r, 100))
-            os.close(r)
-            os.waitpid(pid, 0)
-        return units
+    def begin(self):
+        os.write(self.w, b"x")
+
+    def end(self):
+        return struct.unpack("<Q", os.read(self.r, 8))[0]
+
+    def close(self):
+        os.kill(self.pid, signal.SIGKILL)
+        os.waitpid(self.pid, 0)
+        os.close(self.r)
+        os.close(self.w)
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_):
+        self.close()
 
 
-def run(ways):
-    """Units of B's a second, and CPU seconds of the helper a second, while A floods."""
-    with Flood(A, ways) as flood:
+def let(runs, stands):
+    """The one goes on, the other stands still."""
+    for flood, number in ((stands, signal.SIGSTOP), (runs, signal.SIGCONT)):
+        for pid, *_ in flood.processes.values():
+            os.kill(pid, number)
+
+
+def run(runs, stands, workers):
+    """ns that B's work takes beside it."""
+    let(runs, stands)
+    time.sleep(SETTLE)
+    for worker in workers:
+        worker.begin()
+    return sum(worker.end() for worker in workers)
+
+
+def spends(flood, none):
+    """CPU seconds of the helper a second; nothing saves up meanwhile what may be opened a minute."""
+    let(flood, none)
+    time.sleep(GOES_ON)
+    cpu, began = helper_cpu(), time.monotonic()
+    time.sleep(GOES_ON)
+    return (helper_cpu() - cpu) / (time.monotonic() - began)
+
+
+def measure(ways, workers):
+    """(B's CPU time in a flood by that beside none, for each pair; the helper's; how much of the flood there was)"""
+    with Flood(A, ways) as flood, Flood(A, tuple(SPINNERS[:len(ways)])) as none:
         # What is allowed at first is not the point.
         time.sleep(2)
         if open_and_leave in ways:
-            h.until("A has used up its sessions", lambda: flood.counts()[open_and_leave.__name__] >= OPENS, 120)
-        worker, cpu, began = Worker(), helper_cpu(), time.monotonic()
-        time.sleep(SECONDS)
-        seconds = time.monotonic() - began
-        cpu = helper_cpu() - cpu
-        return worker.stop() / seconds, cpu / seconds, flood.counts() if ways[0] in WAYS else {}
+            h.until("A has used up its sessions", lambda: flood.counts()[open_and_leave.__name__] >= OPENS, 300)
+        ratios = []
+        for i in range(ROUNDS):
+            # Either first in turn: whatever changes steadily is nobody's.
+            order = [(flood, none), (none, flood)][::1 if i % 2 else -1]
+            results = {runs: run(runs, stands, workers) for runs, stands in order}
+            flood.counts()
+            ratios.append(results[flood] / results[none])
+        return ratios, spends(flood, none), flood.counts()
 
 
 def main():
@@ -101,16 +149,18 @@ def main():
     subprocess.run(["polkit-rules", "/run/test.rules"], check=True)
     with B.connect() as c:
         h.open_session(c).close()
-    print(f"{'flood':>16}  {'helper, % of a CPU':>20}  {'work of B, against idle':>24}")
-    for ways in [(way,) for way in WAYS] + [WAYS]:
-        name = ways[0].__name__ if len(ways) == 1 else "all"
-        idle, busy = [], []
-        for _ in range(ROUNDS):
-            idle.append(run(tuple(SPINNERS[:len(ways)])))
-            busy.append(run(ways))
-        work = statistics.median(b[0] for b in busy) / statistics.median(i[0] for i in idle)
-        cpu = statistics.median(b[1] for b in busy)
-        print(f"{name:>16}  {cpu * 100:>20.1f}  {work:>24.3f}   {busy[-1][2]}", flush=True)
+    print(f"{'':>16}  {'work of B: CPU time +':>22}  {'half of the pairs':>18}  {'helper':>7}  {'allowed':>7}")
+    with contextlib.ExitStack() as stack:
+        workers = [stack.enter_context(Worker(cpu)) for cpu in sorted(os.sched_getaffinity(0))]
+        for ways in [(way,) for way in WAYS] + [WAYS]:
+            name = ways[0].__name__ if len(ways) == 1 else "all"
+            if sys.argv[2:] and name not in sys.argv[2:]:
+                continue
+            ratios, spent, counts = measure(ways, workers)
+            low, middle, high = (f"{(r - 1) * 100:+.1f}" for r in statistics.quantiles(ratios, n=4))
+            allowed = sum(ALLOWED.get(way, 0) for way in ways)
+            print(f"{name:>16}  {middle + ' %':>22}  {low + ' to ' + high + ' %':>18}  {spent * 100:>5.1f} %  "
+                  f"{allowed:>5.1f} %   {counts}", flush=True)
 
 
 main()

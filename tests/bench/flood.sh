@@ -1,6 +1,6 @@
 #!/bin/bash
 # SPDX-License-Identifier: LGPL-2.1-or-later
-# tests/bench/flood.sh [--build DIR] [SECONDS] [ROUNDS]: what a user who asks for too much costs others. No test:
+# tests/bench/flood.sh [--build DIR] [ROUNDS] [WAY...]: what a user who asks for too much costs others. No test:
 # its result is a table. Needs root and a quiet machine.
 set -eu
 here=$(dirname "$(readlink -f "$0")")
