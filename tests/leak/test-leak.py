@@ -498,4 +498,5 @@ def test_planted():
         install(original)
 
 
-h.main(test_nothing_leaks, test_everybody, test_renames, test_planted)
+if __name__ == "__main__":
+    h.main(test_nothing_leaks, test_everybody, test_renames, test_planted)

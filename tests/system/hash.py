@@ -1,7 +1,11 @@
 #!/usr/bin/python3
 # SPDX-License-Identifier: LGPL-2.1-or-later
-"""hash.py ALGORITHM SECONDS: has the kernel compute hashes, for CPU seconds as told: time in a module's text."""
+"""
+hash.py ALGORITHM SECONDS|PATH: has the kernel compute hashes, for CPU seconds as told or until there is such a file:
+time in a module's text.
+"""
 
+import os
 import socket
 import sys
 import time
@@ -12,8 +16,9 @@ def main():
     kernel.bind(("hash", sys.argv[1]))
     operation, _ = kernel.accept()
     data = bytes(65536)
-    end = time.process_time() + float(sys.argv[2])
-    while time.process_time() < end:
+    path, began = sys.argv[2], time.process_time()
+    goes_on = (lambda: not os.path.exists(path)) if "/" in path else (lambda: time.process_time() < began + float(path))
+    while goes_on():
         operation.sendall(data)
         operation.recv(512)
 

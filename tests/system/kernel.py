@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
 """The kernel's own names, and its modules."""
 
-import re
+import contextlib
 
 import running
-from machine import check, collapsed, sh
+from machine import check, collapsed, database, sh, until
 
 
 def names(session):
@@ -23,21 +23,55 @@ def load(*modules):
         sh("modprobe", module)
 
 
+def unload(*modules):
+    for module in modules:
+        sh("modprobe", "-r", module)
+
+
+# Of frames that were running in a process's samples: the file, which is the module, and the name.
+LEAVES = """
+SELECT file.path, symbol.name FROM sample JOIN thread ON thread.id = sample.thread
+JOIN process ON process.id = thread.process JOIN stack ON stack.id = sample.stack JOIN frame ON frame.id = stack.frame
+JOIN file ON file.id = frame.file LEFT JOIN symbol ON symbol.id = frame.symbol WHERE process.comm = ?
+"""
+
+
+def leaves(session, comm):
+    """{(module, function)} in which a process was interrupted, as far as the recording goes by now."""
+    with contextlib.closing(database(session)) as db:
+        rows = db.execute(LEAVES, (comm.encode(),)).fetchall()
+    return {(path.decode(), name.decode() if name else None) for path, name in rows}
+
+
+def check_only(session, comm, module, other):
+    """All that it has of these two modules is the one's, by functions of that one."""
+    found = leaves(session, comm)
+    check(any(path == f"[{module}]" and module in name for path, name in found if name), f"{comm}: {found}")
+    check(not any(other in path or name and other in name for path, name in found), f"{comm} is in {other}: {found}")
+
+
 def modules(session):
     """
-    One was loaded before the recording, and in the middle another takes its place, perhaps its very addresses. It is
-    named once the change has been noticed, which takes until the client asks again.
+    One is loaded before the recording; in the middle another takes its place, perhaps its very addresses; then the
+    first is loaded again, elsewhere. Each is named once its change has been noticed, and none by another's names.
     """
+    algorithms = {"first-wp512": "wp512", "then-rmd160": "rmd160", "again-wp512": "wp512"}
+    for name in algorithms:
+        sh("cp", "--remove-destination", "/test/hash.py", f"/test/{name}")
     load("algif_hash", "wp512")
-    recorded = running.Recorded(session, running.record_command("-F 99", "/test/hash.py wp512 2",
-                                                                "sleep 10; /test/hash.py rmd160 2"))
-    sh("modprobe", "-r", "wp512")
-    load("rmd160")
-    status, text, stacks = recorded.resume()
-    sh("modprobe", "-r", "rmd160", "algif_hash")
+    after = [f"/test/{name} {algorithms[name]} {running.MEETING}/{name}" for name in ("then-rmd160", "again-wp512")]
+    recorded = running.Recorded(session, running.record_command("-F 99", "/test/first-wp512 wp512 2", "; ".join(after)))
+    unload("wp512")
+    load("rmd160", "wp512")
+    recorded.go()
+    for name in "then-rmd160", "again-wp512":
+        module = algorithms[name]
+        until(f"{name} is named", lambda: any(path == f"[{module}]" and function
+                                              for path, function in leaves(session, name)))
+        running.touch(f"{running.MEETING}/{name}")
+    status, text, _ = recorded.end()
     check(status == 0, f"{status}: {text}")
-    report = session.shell("ringside report --format=text --threshold=0 r.ringside")
-    for name in "wp512", "rmd160":
-        found = re.findall(rf"^ *([0-9.]+) % .*\b(\w*{name}\w*) +\[{name}\]", report, re.M)
-        check(found, f"no function of [{name}]: {report}")
-    return "functions of [wp512], then of [rmd160]"
+    unload("wp512", "rmd160", "algif_hash")
+    for name, module in algorithms.items():
+        check_only(session, name, module, "rmd160" if module == "wp512" else "wp512")
+    return "functions of [wp512], then of [rmd160], then of [wp512] again"

@@ -1,0 +1,32 @@
+#!/usr/bin/python3
+# SPDX-License-Identifier: LGPL-2.1-or-later
+"""
+Runs in the machine: what takes a kernel of one's own, one with modules, with CPUs that can be taken away and with a
+sleep. The same table as that of driver-system.py.
+"""
+
+import sys
+
+import cpus
+import kernel
+import leaks
+import seeing
+from machine import Session, Table
+
+
+def main():
+    table = Table()
+    alice = Session("alice", 1)
+    seeing.allow(("alice",), ("own", "kernel"))
+    table.run("rule", "modules loaded, unloaded, loaded again", lambda: kernel.modules(alice))
+    table.run("rule", "BPF programs come and go, then a module", leaks.generations)
+    table.run("rule", "addresses in what a user is given", leaks.nothing)
+    table.run("rule", "addresses in a recording of a module", lambda: leaks.recording(alice))
+    table.run("rule", "addresses that are given away on purpose", leaks.planted)
+    seeing.allow(("alice",), ("own", "system"))
+    table.run("rule", "a CPU goes and comes back under record -a", lambda: cpus.hotplug(alice))
+    table.run("rule", "suspend and resume under record -a", lambda: cpus.suspend(alice))
+    sys.exit(1 if table.failed else 0)
+
+
+main()
