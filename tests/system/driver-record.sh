@@ -20,9 +20,10 @@ check_profile() { # check_profile WHO STATUS OUTPUT
         for name in takes_seventy takes_twenty takes_ten; do
                 grep -q "\<$name\>" <<<"$3" || { fail "$1: no $name in the report"; echo "$3"; return; }
         done
-        # Whole stacks: nearly all of them pass through main.
-        awk '$6 == "main" { total = $3 } END { exit total < 90 }' <<<"$3" ||
-                { fail "$1: main has not called nearly everything"; echo "$3"; }
+        # Whole stacks: theirs pass through main. How long the program takes to start is the machine's affair.
+        awk '$6 == "main" { main = $3 } $6 ~ /^takes_/ { takes += $3 }
+                END { exit !(takes > 0 && main >= 0.97 * takes) }' <<<"$3" ||
+                { fail "$1: main has not called nearly all of it"; echo "$3"; }
 }
 
 out=$(./as-session alice sh -c "$main_job")
