@@ -94,12 +94,31 @@ static __always_inline void process_emit(struct rs_process *p, enum rs_process_k
                 __sync_fetch_and_add(&c->processes_lost, 1);
 }
 
+/* What the process is called where it lives, which getpid() tells it. 0 on failure. */
+static __always_inline __u32 process_inner_pid(struct task_struct *task) {
+        struct pid *tgid = task_tgid(task);
+        struct upid *numbers;
+        unsigned int level;
+        __u32 nr;
+
+        if (!tgid || READ_FAILS(level, tgid->level) || level > 32)
+                return 0;
+        numbers = (void *) &tgid->numbers[0];
+        numbers = (void *) numbers + (__u64) level * bpf_core_type_size(struct upid);
+        return READ_FAILS(nr, numbers->nr) ? 0 : nr;
+}
+
 static __always_inline bool process_fill(struct rs_process *p, struct task_struct *task, __u64 start) {
         struct task_struct *parent;
+        unsigned int flags;
 
         p->start = start;
-        if (bpf_core_read(&p->comm, sizeof(p->comm), &task->comm) != 0)
+        if (bpf_core_read(&p->comm, sizeof(p->comm), &task->comm) != 0 || READ_FAILS(flags, task->flags))
                 return false;
+        p->r.flags = flags & PF_KTHREAD ? RS_PROCESS_KERNEL : 0;
+        p->inner_pid = process_inner_pid(task);
+        if (p->inner_pid == p->pid)
+                p->inner_pid = 0;
         if (!READ_FAILS(parent, task->real_parent) && parent)
                 p->ppid = rule_admits((__u64) parent) >> 32;
         if (LEAKS(LEAK_SPLIT)) {
@@ -145,6 +164,14 @@ static __always_inline bool process_admit(struct rs_process *p, __u64 numbers) {
         return numbers != 0;
 }
 
+/*
+ * Whom the client can read about in /proc, at once, for it may be short-lived. To be woken costs as much as a hundred
+ * samples: where nothing can be read, what the samples bring has to do.
+ */
+static __always_inline bool client_can_look(struct task_struct *task) {
+        return !sees_everybody || rule_may_read(address_of(task));
+}
+
 SEC("tp_btf/sched_process_fork")
 int BPF_PROG(on_fork, struct task_struct *parent, struct task_struct *child) {
         struct rs_process p = {};
@@ -159,7 +186,7 @@ int BPF_PROG(on_fork, struct task_struct *parent, struct task_struct *child) {
                 return 0;
         if (p.pid == p.tid)
                 announced_set(&key, true);
-        process_emit(&p, RS_PROCESS_FORK, p.pid == p.tid);
+        process_emit(&p, RS_PROCESS_FORK, false);
         return 0;
 }
 
@@ -175,12 +202,12 @@ int BPF_PROG(on_exec, struct task_struct *task, int old_pid, struct linux_binprm
                 if (!process_fill(&p, task, key.start))
                         return 0;
                 announced_set(&key, true);
-                process_emit(&p, RS_PROCESS_EXEC, true);
+                process_emit(&p, RS_PROCESS_EXEC, client_can_look(task));
         } else if (announced_has(&key) && process_admit(&p, rule_numbers(address_of(task)))) {
                 /* It was in view and no longer is: that, and not one word about what it is now. */
                 p.start = key.start;
                 announced_set(&key, false);
-                process_emit(&p, RS_PROCESS_GONE, true);
+                process_emit(&p, RS_PROCESS_GONE, false);
         }
         return 0;
 }
@@ -220,7 +247,7 @@ int BPF_PROG(on_exit, struct task_struct *task) {
         announced_set(&key, false);
         p.start = key.start;
         p.tid = p.pid;
-        process_emit(&p, RS_PROCESS_EXIT, true);
+        process_emit(&p, RS_PROCESS_EXIT, false);
         return 0;
 }
 
@@ -233,7 +260,7 @@ static __always_inline void announce(const struct process_key *key, struct task_
         if (task_in_exec(task))
                 __builtin_memset(p.comm, 0, sizeof(p.comm));
         announced_set(key, true);
-        process_emit(&p, RS_PROCESS_SEEN, true);
+        process_emit(&p, RS_PROCESS_SEEN, client_can_look(task));
 }
 
 /* ---- samples ---- */
@@ -472,7 +499,7 @@ static __always_inline bool mm_is_busy(struct task_struct *task) {
         struct mm_struct *mm;
         long count;
 
-        return bpf_core_field_exists(((struct rw_semaphore *) 0)->count.counter) && !READ_FAILS(mm, task->mm) && mm &&
+        return bpf_core_field_exists(((struct mm_struct *) 0)->mmap_lock.count.counter) && !READ_FAILS(mm, task->mm) && mm &&
                !READ_FAILS(count, mm->mmap_lock.count.counter) && (count & RWSEM_BUSY) != 0;
 }
 

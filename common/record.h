@@ -24,7 +24,7 @@ typedef long long __s64;
 #endif
 
 /* Raised whenever a record or the counters change shape; stated in WELCOME. */
-#define RS_LAYOUT_VERSION 2
+#define RS_LAYOUT_VERSION 3
 
 #define RS_FRAMES_MAX 255
 #define RS_EVENTS_MAX 8
@@ -43,7 +43,7 @@ struct rs_record {
         __u8 event;  /* samples: index of the event; PROCESS: enum rs_process_kind; else 0 */
         __u16 len;   /* of the whole record in bytes, this header included */
         __u16 cpu;   /* where it was written */
-        __u16 flags; /* samples: RS_SAMPLE_*, the target, and enum rs_walk_end; MAPPING: RS_MAPPING_*; else 0 */
+        __u16 flags; /* samples: RS_SAMPLE_*, the target, and enum rs_walk_end; else RS_MAPPING_*, RS_PROCESS_*, or 0 */
 };
 
 #define RS_SAMPLE_KERNEL_MODE 0x0001 /* the interrupt hit the kernel */
@@ -125,13 +125,15 @@ enum rs_process_kind {
         RS_PROCESS_KIND_MAX
 };
 
+#define RS_PROCESS_KERNEL 0x0001 /* one of the kernel's own threads; not told by COMM, EXIT and GONE */
+
 struct rs_process {
         struct rs_record r;
         __u64 time; /* ns, CLOCK_BOOTTIME */
         __u32 pid;
         __u32 tid;
         __u32 ppid; /* 0 where the parent is hidden or unknown */
-        __u32 pad;
+        __u32 inner_pid; /* its number in its own pid namespace, 0: the same, or COMM, EXIT and GONE */
         __u64 start;             /* of the process: ns, CLOCK_BOOTTIME; tells a pid used again */
         char comm[RS_COMM_SIZE]; /* of thread tid, padded with zeros; any byte may stand in it */
 };

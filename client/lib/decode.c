@@ -73,6 +73,8 @@ static int decode_process(const struct rs_process *process, RingsideRecord *ret)
                 .process = {
                         .kind = process->r.event,
                         .ppid = process->ppid,
+                        .inner_pid = process->inner_pid,
+                        .kernel = process->r.flags & RS_PROCESS_KERNEL,
                         .start = process->start,
                 },
         };

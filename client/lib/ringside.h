@@ -137,6 +137,8 @@ typedef struct RingsideRecord {
                 struct {
                         enum RingsideProcessKind kind;
                         uint32_t ppid;  /* 0: hidden or unknown */
+                        uint32_t inner_pid; /* SEEN, FORK, EXEC: in its own pid namespace, 0: the same */
+                        bool kernel;    /* likewise: one of the kernel's own threads */
                         uint64_t start; /* when the process started */
                         char comm[17];  /* name of thread tid, any bytes, ends with 0 */
                 } process;
