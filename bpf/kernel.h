@@ -48,17 +48,12 @@ enum {
 #define PIDTYPE_TGID 1
 #define USER_NS_DEPTH_MAX 33
 
-#pragma clang attribute push(__attribute__((preserve_access_index)), apply_to = record)
-
-struct ns_common {
-        unsigned int inum;
-};
-
-/* 6.18 numbers namespaces for good; inum alone is used again after the namespace is gone. */
-struct ns_common___with_id {
-        __u64 ns_id;
-};
-
+/*
+ * What has had one layout for ever, or is an interface. For each type below whose layout is looked up, libbpf compares
+ * the names of all of the kernel's types, a millisecond of the time that a session takes to load: so a
+ * type has all of its versions in one declaration, members that only some kernels have included, unless
+ * one name has had two meanings.
+ */
 typedef struct {
         __u32 val;
 } kuid_t;
@@ -66,6 +61,36 @@ typedef struct {
 typedef struct {
         __u32 val;
 } kgid_t;
+
+struct list_head {
+        struct list_head *next;
+};
+
+struct seq_file;
+struct task_struct;
+struct vm_area_struct;
+
+struct bpf_iter_meta {
+        struct seq_file *seq;
+};
+
+struct bpf_iter__task {
+        struct bpf_iter_meta *meta;
+        struct task_struct *task;
+};
+
+struct bpf_iter__task_vma {
+        struct bpf_iter_meta *meta;
+        struct task_struct *task;
+        struct vm_area_struct *vma;
+};
+
+#pragma clang attribute push(__attribute__((preserve_access_index)), apply_to = record)
+
+struct ns_common {
+        unsigned int inum;
+        __u64 ns_id; /* since 6.18: numbers for good; inum alone is used again after the namespace is gone */
+};
 
 struct user_namespace {
         struct user_namespace *parent;
@@ -112,14 +137,16 @@ struct rw_semaphore {
 };
 
 struct mm_struct {
+        struct user_namespace *user_ns; /* before 7.2 */
         struct rw_semaphore mmap_lock;
+        unsigned long exec_vm; /* pages */
+        int map_count;
+        struct {
+                void *vdso;
+        } context;
 };
 
 /* What exec settles: until 7.2 it belonged to the memory, since then to the task, in a struct of its own. */
-struct mm_struct___before_7_2 {
-        struct user_namespace *user_ns;
-};
-
 enum task_dumpable {
         TASK_DUMPABLE_OFF = 0,
         TASK_DUMPABLE_OWNER = 1,
@@ -130,18 +157,21 @@ struct task_exec_state {
         struct user_namespace *user_ns;
 };
 
-struct task_struct___since_7_2 {
-        struct task_exec_state *exec_state;
+struct seqcount {
+        unsigned int sequence;
 };
 
-struct mm_struct___before_6_18 {
-        unsigned long flags;
+/* With CONFIG_PER_VMA_LOCK, since 6.4, mm_lock_seq is odd while somebody changes the address space. */
+struct mm_struct___old {
+        unsigned long flags; /* before 6.18 */
+        int mm_lock_seq;     /* before 6.14 */
 };
 
-struct mm_struct___since_6_18 {
+struct mm_struct___new {
         struct {
                 unsigned long __mm_flags[1];
         } flags;
+        struct seqcount mm_lock_seq;
 };
 
 typedef struct {
@@ -193,15 +223,18 @@ struct task_struct {
         struct css_set *cgroups;
         __u64 self_exec_id;
         void *stack;
+        struct perf_event_context *perf_event_ctxp; /* since 6.2 */
+        struct task_exec_state *exec_state;         /* since 7.2 */
+};
+
+/* One context for hardware and one for software events. */
+struct task_struct___before_6_2 {
+        struct perf_event_context *perf_event_ctxp[2];
 };
 
 /* The member is the fix for CVE-2024-41009: a client that moves its position could overrun records. */
 struct bpf_ringbuf {
         unsigned long pending_pos;
-};
-
-struct list_head {
-        struct list_head *next;
 };
 
 struct bpf_prog_aux {
@@ -221,40 +254,12 @@ struct perf_event_context {
         struct list_head event_list;
 };
 
-/* One context since 6.2; before, one for hardware and one for software events. */
-struct task_struct___since_6_2 {
-        struct perf_event_context *perf_event_ctxp;
-};
-
-struct task_struct___before_6_2 {
-        struct perf_event_context *perf_event_ctxp[2];
-};
-
 /* Its numbers differ by kernel, and are relocated as well. */
 enum cgroup_subsys_id {
         perf_event_cgrp_id,
 };
 
 struct linux_binprm;
-
-struct seq_file;
-
-struct bpf_iter_meta {
-        struct seq_file *seq;
-};
-
-struct bpf_iter__task {
-        struct bpf_iter_meta *meta;
-        struct task_struct *task;
-};
-
-struct vm_area_struct;
-
-struct bpf_iter__task_vma {
-        struct bpf_iter_meta *meta;
-        struct task_struct *task;
-        struct vm_area_struct *vma;
-};
 
 #if defined(__TARGET_ARCH_x86)
 struct pt_regs {

@@ -32,32 +32,10 @@
 /* Without a count of changes: an eighth of a second, ns. */
 #define MAPPED_AGE_SHIFT 27
 
-#pragma clang attribute push(__attribute__((preserve_access_index)), apply_to = record)
-
-/* With CONFIG_PER_VMA_LOCK: since 6.4, a seqcount_t since 6.14; odd while somebody changes the address space. */
-struct mm_struct___seq_number {
-        int mm_lock_seq;
-};
-
-struct seqcount {
-        unsigned int sequence;
-};
-
-struct mm_struct___seq_count {
-        struct seqcount mm_lock_seq;
-};
-
-struct mm_struct___sizes {
-        unsigned long exec_vm; /* pages */
-        int map_count;
-};
-
 /* bpf_find_vma() came with 5.17. */
 enum bpf_func_id___with_find_vma {
         BPF_FUNC_find_vma = 180,
 };
-
-#pragma clang attribute pop
 
 struct mapped {
         __u64 tag; /* over the process and all below but sequence */
@@ -201,14 +179,14 @@ static __always_inline __u64 mm_sequence(struct mm_struct *mm) {
         unsigned int sequence;
         int count;
 
-        if (bpf_core_field_exists(((struct mm_struct___seq_count *) 0)->mm_lock_seq.sequence)) {
-                if (!READ_FAILS(sequence, ((struct mm_struct___seq_count *) mm)->mm_lock_seq.sequence))
+        if (bpf_core_field_exists(((struct mm_struct___new *) 0)->mm_lock_seq.sequence)) {
+                if (!READ_FAILS(sequence, ((struct mm_struct___new *) mm)->mm_lock_seq.sequence))
                         return sequence;
-        } else if (bpf_core_field_exists(((struct mm_struct___seq_number *) 0)->mm_lock_seq)) {
-                if (!READ_FAILS(sequence, ((struct mm_struct___seq_number *) mm)->mm_lock_seq))
+        } else if (bpf_core_field_exists(((struct mm_struct___old *) 0)->mm_lock_seq)) {
+                if (!READ_FAILS(sequence, ((struct mm_struct___old *) mm)->mm_lock_seq))
                         return sequence;
-        } else if (!READ_FAILS(exec_vm, ((struct mm_struct___sizes *) mm)->exec_vm) &&
-                   !READ_FAILS(count, ((struct mm_struct___sizes *) mm)->map_count))
+        } else if (!READ_FAILS(exec_vm, mm->exec_vm) &&
+                   !READ_FAILS(count, mm->map_count))
                 return mapped_mix(mapped_mix(exec_vm, count), bpf_ktime_get_ns() >> MAPPED_AGE_SHIFT);
         return bpf_ktime_get_ns();
 }

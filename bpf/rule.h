@@ -69,8 +69,7 @@ static __always_inline __u64 address_of(const void *pointer) {
 /* False on failure. */
 static __always_inline bool namespace_read(struct rs_namespace *ret, struct ns_common *ns) {
         ret->id = 0;
-        if (bpf_core_field_exists(((struct ns_common___with_id *) 0)->ns_id) &&
-            READ_FAILS(ret->id, ((struct ns_common___with_id *) ns)->ns_id))
+        if (bpf_core_field_exists(ns->ns_id) && READ_FAILS(ret->id, ns->ns_id))
                 return false;
         return !READ_FAILS(ret->inum, ns->inum);
 }
@@ -138,13 +137,13 @@ static __always_inline bool rule_same_ids(const struct cred *cred, const struct 
 }
 
 /* Where it is, the memory's flags say nothing any more. */
-#define HAS_EXEC_STATE bpf_core_field_exists(((struct task_struct___since_7_2 *) 0)->exec_state)
+#define HAS_EXEC_STATE bpf_core_field_exists(((struct task_struct *) 0)->exec_state)
 
 /* NULL on failure, and before 7.2; reads through it fail then. */
 static __always_inline struct task_exec_state *task_exec_state(struct task_struct *task) {
         struct task_exec_state *exec = 0;
 
-        if (HAS_EXEC_STATE && READ_FAILS(exec, ((struct task_struct___since_7_2 *) task)->exec_state))
+        if (HAS_EXEC_STATE && READ_FAILS(exec, task->exec_state))
                 return 0;
         return exec;
 }
@@ -155,10 +154,7 @@ static __always_inline struct user_namespace *rule_exec_ns(struct mm_struct *mm,
 
         if (HAS_EXEC_STATE)
                 return READ_FAILS(ns, exec->user_ns) ? 0 : ns;
-        if (!bpf_core_field_exists(((struct mm_struct___before_7_2 *) 0)->user_ns) ||
-            READ_FAILS(ns, ((struct mm_struct___before_7_2 *) mm)->user_ns))
-                return 0;
-        return ns;
+        return !bpf_core_field_exists(mm->user_ns) || READ_FAILS(ns, mm->user_ns) ? 0 : ns;
 }
 
 /* get_dumpable(mm) == SUID_DUMP_USER, or what it has become. */
@@ -168,11 +164,11 @@ static __always_inline bool rule_dumpable(struct mm_struct *mm, struct task_exec
 
         if (HAS_EXEC_STATE)
                 return !READ_FAILS(dumpable, exec->dumpable) && dumpable == TASK_DUMPABLE_OWNER;
-        if (bpf_core_field_exists(((struct mm_struct___since_6_18 *) 0)->flags.__mm_flags)) {
-                if (READ_FAILS(flags, ((struct mm_struct___since_6_18 *) mm)->flags.__mm_flags[0]))
+        if (bpf_core_field_exists(((struct mm_struct___new *) 0)->flags.__mm_flags)) {
+                if (READ_FAILS(flags, ((struct mm_struct___new *) mm)->flags.__mm_flags[0]))
                         return false;
-        } else if (bpf_core_field_exists(((struct mm_struct___before_6_18 *) 0)->flags)) {
-                if (READ_FAILS(flags, ((struct mm_struct___before_6_18 *) mm)->flags))
+        } else if (bpf_core_field_exists(((struct mm_struct___old *) 0)->flags)) {
+                if (READ_FAILS(flags, ((struct mm_struct___old *) mm)->flags))
                         return false;
         } else
                 return false; /* a layout nobody has taught us */

@@ -52,14 +52,8 @@ struct dentry {
         struct dentry *d_parent;
         struct qstr d_name;
         struct inode *d_inode;
-};
-
-/* Where a short name stands; d_shortname since 6.14. */
-struct dentry___iname {
-        unsigned char d_iname[40];
-};
-
-struct dentry___shortname {
+        /* Where a short name stands. */
+        unsigned char d_iname[40]; /* before 6.14 */
         struct {
                 unsigned char string[40];
         } d_shortname;
@@ -94,12 +88,6 @@ struct vm_area_struct {
         unsigned long vm_flags;
         unsigned long vm_pgoff;
         struct file *vm_file;
-};
-
-struct mm_struct___with_vdso {
-        struct {
-                void *vdso;
-        } context;
 };
 
 #pragma clang attribute pop
@@ -140,9 +128,9 @@ static __always_inline struct vma_scratch *vma_scratch_get(__u32 whose) {
  * is said to be, and one that stands in the entry itself has to end there.
  */
 static __always_inline bool name_may_be(struct dentry *dentry, const void *name, __u32 len) {
-        __u64 size = bpf_core_field_exists(((struct dentry___shortname *) 0)->d_shortname)
-                             ? bpf_core_field_size(((struct dentry___shortname *) 0)->d_shortname)
-                             : bpf_core_field_size(((struct dentry___iname *) 0)->d_iname);
+        __u64 size = bpf_core_field_exists(((struct dentry *) 0)->d_shortname)
+                             ? bpf_core_field_size(((struct dentry *) 0)->d_shortname)
+                             : bpf_core_field_size(((struct dentry *) 0)->d_iname);
 
         if (len == 0 || len > NAME_SIZE_MAX)
                 return false;
@@ -256,8 +244,8 @@ static __always_inline void vma_name_memory(struct vma_scratch *v, struct vm_are
         struct mm_struct *mm;
         void *vdso;
 
-        if (!bpf_core_field_exists(((struct mm_struct___with_vdso *) 0)->context.vdso) || READ_FAILS(mm, vma->vm_mm) ||
-            READ_FAILS(vdso, ((struct mm_struct___with_vdso *) mm)->context.vdso) || (__u64) vdso != v->start)
+        if (!bpf_core_field_exists(((struct mm_struct *) 0)->context.vdso) || READ_FAILS(mm, vma->vm_mm) ||
+            READ_FAILS(vdso, mm->context.vdso) || (__u64) vdso != v->start)
                 return;
         v->at = RS_PATH_MAX - sizeof("[vdso]");
         __builtin_memcpy(&v->path[RS_PATH_MAX - sizeof("[vdso]")], "[vdso]", sizeof("[vdso]"));

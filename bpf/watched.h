@@ -49,11 +49,8 @@ __noinline int context_is_watched(__u64 address) {
 static __always_inline bool task_is_watched(struct task_struct *task) {
         struct perf_event_context *context;
 
-        if (bpf_core_field_exists(((struct task_struct___since_6_2 *) 0)->perf_event_ctxp)) {
-                if (READ_FAILS(context, ((struct task_struct___since_6_2 *) task)->perf_event_ctxp) || !context)
-                        return false;
-                return context_is_watched((__u64) context);
-        }
+        if (bpf_core_field_exists(task->perf_event_ctxp))
+                return !READ_FAILS(context, task->perf_event_ctxp) && context && context_is_watched((__u64) context);
         for (int i = 0; i < 2; i++)
                 if (!READ_FAILS(context, ((struct task_struct___before_6_2 *) task)->perf_event_ctxp[i]) && context &&
                     context_is_watched((__u64) context))
