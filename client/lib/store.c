@@ -19,8 +19,8 @@
  * What comes again afterwards gets a new row with the same content, which readers merge.
  */
 #define INTERN_MAX (4U << 20)
-/* Samples that are inserted with one statement, which halves what a row costs. */
-#define SAMPLE_ROWS 32
+/* Samples, and stacks, that are inserted with one statement, which halves what a row costs. */
+#define ROWS 32
 
 typedef enum Statement {
         PUT_META,
@@ -35,6 +35,7 @@ typedef enum Statement {
         ADD_SYMBOL,
         ADD_FRAME,
         ADD_STACK,
+        ADD_STACKS,
         ADD_TARGET,
         ADD_SAMPLE,
         ADD_SAMPLES,
@@ -44,9 +45,11 @@ typedef enum Statement {
 } Statement;
 
 #define VALUES_SAMPLE "(?,?,?,?,?,?,?,?,?)"
-#define VALUES_4_SAMPLES VALUES_SAMPLE "," VALUES_SAMPLE "," VALUES_SAMPLE "," VALUES_SAMPLE
-#define VALUES_16_SAMPLES VALUES_4_SAMPLES "," VALUES_4_SAMPLES "," VALUES_4_SAMPLES "," VALUES_4_SAMPLES
 #define SAMPLE_COLUMNS 9
+#define VALUES_STACK "(?,?,?)"
+#define STACK_COLUMNS 3
+#define FOUR_TIMES(x) x "," x "," x "," x
+#define ROWS_TIMES(x) FOUR_TIMES(FOUR_TIMES(x)) "," FOUR_TIMES(FOUR_TIMES(x))
 
 static const char *const statement_sql[STATEMENT_MAX] = {
         [PUT_META] = "INSERT OR REPLACE INTO meta VALUES(?1,?2)",
@@ -60,13 +63,18 @@ static const char *const statement_sql[STATEMENT_MAX] = {
         [ADD_MAPPING] = "INSERT INTO mapping VALUES(?1,?2,?3,?4,?5,?6,?7)",
         [ADD_SYMBOL] = "INSERT INTO symbol VALUES(?1,?2)",
         [ADD_FRAME] = "INSERT INTO frame VALUES(?1,?2,?3,?4,?5,?6)",
-        [ADD_STACK] = "INSERT INTO stack VALUES(?1,?2,?3)",
+        [ADD_STACK] = "INSERT INTO stack VALUES" VALUES_STACK,
+        [ADD_STACKS] = "INSERT INTO stack VALUES" ROWS_TIMES(VALUES_STACK),
         [ADD_TARGET] = "INSERT INTO target VALUES(?1,?2,?3)",
         [ADD_SAMPLE] = "INSERT INTO sample VALUES" VALUES_SAMPLE,
-        [ADD_SAMPLES] = "INSERT INTO sample VALUES" VALUES_16_SAMPLES "," VALUES_16_SAMPLES,
+        [ADD_SAMPLES] = "INSERT INTO sample VALUES" ROWS_TIMES(VALUES_SAMPLE),
         [BEGIN] = "BEGIN IMMEDIATE",
         [COMMIT] = "COMMIT",
 };
+
+typedef struct StoreStack {
+        int64_t id, parent_id, frame_id;
+} StoreStack;
 
 struct Store {
         DbFile *file;
@@ -75,8 +83,11 @@ struct Store {
         int failed; /* -errno of the first failure */
         int64_t n_processes, n_threads, n_files, n_mappings, n_symbols, n_frames, n_stacks, n_targets;
         Table symbols, frames, stacks;
-        StoreSample samples[SAMPLE_ROWS]; /* the last ones, on their way */
+        /* The last ones, on their way. */
+        StoreSample samples[ROWS];
         unsigned n_samples;
+        StoreStack new_stacks[ROWS];
+        unsigned n_new_stacks;
 };
 
 static int store_fail(Store *store, int result) {
@@ -218,7 +229,7 @@ static int flush_samples(Store *store) {
         int r = 0;
 
         store->n_samples = 0;
-        if (n == SAMPLE_ROWS) {
+        if (n == ROWS) {
                 for (unsigned i = 0; i < n; i++)
                         bind_sample(store->statements[ADD_SAMPLES], i * SAMPLE_COLUMNS + 1, &store->samples[i]);
                 return store_step(store, ADD_SAMPLES);
@@ -230,12 +241,37 @@ static int flush_samples(Store *store) {
         return r;
 }
 
+static void bind_stack(sqlite3_stmt *s, int i, const StoreStack *stack) {
+        (void) sqlite3_bind_int64(s, i, stack->id);
+        bind_id(s, i + 1, stack->parent_id);
+        (void) sqlite3_bind_int64(s, i + 2, stack->frame_id);
+}
+
+static int flush_stacks(Store *store) {
+        unsigned n = store->n_new_stacks;
+        int r = 0;
+
+        store->n_new_stacks = 0;
+        if (n == ROWS) {
+                for (unsigned i = 0; i < n; i++)
+                        bind_stack(store->statements[ADD_STACKS], i * STACK_COLUMNS + 1, &store->new_stacks[i]);
+                return store_step(store, ADD_STACKS);
+        }
+        for (unsigned i = 0; i < n && r >= 0; i++) {
+                bind_stack(store->statements[ADD_STACK], 1, &store->new_stacks[i]);
+                r = store_step(store, ADD_STACK);
+        }
+        return r;
+}
+
 int store_commit(Store *store) {
         int r;
 
         if (store->failed)
                 return store->failed;
-        r = flush_samples(store);
+        r = flush_stacks(store);
+        if (r >= 0)
+                r = flush_samples(store);
         if (r < 0)
                 return r;
 
@@ -486,7 +522,6 @@ int store_add_frame(Store *store, int64_t file_id, uint64_t address, const char 
 }
 
 int store_add_stack(Store *store, int64_t parent_id, int64_t frame_id, int64_t *ret_id) {
-        sqlite3_stmt *s = store->statements[ADD_STACK];
         TableKey key = { parent_id, frame_id, 0 };
         int64_t id;
         int r;
@@ -495,13 +530,11 @@ int store_add_stack(Store *store, int64_t parent_id, int64_t frame_id, int64_t *
                 return store->failed;
         id = (int64_t) table_get(&store->stacks, key);
         if (id == 0) {
-                (void) sqlite3_bind_int64(s, 1, store->n_stacks + 1);
-                bind_id(s, 2, parent_id);
-                (void) sqlite3_bind_int64(s, 3, frame_id);
-                r = store_step(store, ADD_STACK);
+                id = ++store->n_stacks;
+                store->new_stacks[store->n_new_stacks++] = (StoreStack){ id, parent_id, frame_id };
+                r = store->n_new_stacks == ROWS ? flush_stacks(store) : 0;
                 if (r < 0)
                         return r;
-                id = ++store->n_stacks;
                 r = intern(&store->stacks, key, id);
                 if (r < 0)
                         return r;
@@ -536,5 +569,5 @@ int store_add_sample(Store *store, const StoreSample *sample) {
         *row = *sample;
         if (row->target > store->n_targets)
                 row->target = 0;
-        return ++store->n_samples == SAMPLE_ROWS ? flush_samples(store) : 0;
+        return ++store->n_samples == ROWS ? flush_samples(store) : 0;
 }
