@@ -134,14 +134,42 @@ static void process_read_cmdline(Process *process) {
 /* The kernel's own are shown as ps(1) does it. */
 static int process_add_row(Processes *processes, Process *process) {
         char comm[COMM_SIZE + 2];
+        int r;
 
-        /* Before an exec it was the same. */
-        if (process->inner_pid == 0)
-                process->inner_pid = proc_file_read_inner_pid(process->pid);
         (void) snprintf(comm, sizeof(comm), process->kernel ? "[%s]" : "%s", process->comm);
-        return store_add_process(processes->store, process->pid, process->inner_pid, process->parent_id,
-                                 relative(processes, process->start), comm, process->cmdline, process->cmdline_len,
-                                 &process->id);
+        r = store_add_process(processes->store, process->pid, process->inner_pid, process->parent_id,
+                              relative(processes, process->start), comm, process->cmdline, process->cmdline_len,
+                              &process->id);
+        return r >= 0 && process->ended ? store_end_process(processes->store, process->id, process->end) : r;
+}
+
+/* The parent as it was when it had this child; NULL: there is none that could get a row by now. */
+static Process *find_parent(Processes *processes, const Process *process) {
+        Process *parent = process->parent_pid != 0 ? find_process(processes, process->parent_pid) : NULL;
+
+        return parent && parent->program == process->parent_program ? parent : NULL;
+}
+
+/* Parents first. A child's program is younger than its parent's, so that nobody is met twice on the way up. */
+int process_need_row(Processes *processes, Process *process) {
+        Process *next = process, *parent;
+
+        if (process->id != 0)
+                return 0;
+        while ((parent = find_parent(processes, next)) && parent->id == 0) {
+                parent->below = next;
+                next = parent;
+        }
+        if (parent)
+                next->parent_id = parent->id;
+        for (;;) {
+                int r = process_add_row(processes, next);
+
+                if (r < 0 || next == process)
+                        return r;
+                next->below->parent_id = next->id;
+                next = next->below;
+        }
 }
 
 void process_invalidate(Processes *processes, Process *process) {
@@ -192,7 +220,7 @@ int process_refresh(Processes *processes, Process *process, RefreshReason reason
         return 1;
 }
 
-/* A process without a row yet. parent is the one it was forked from, or NULL. */
+/* parent is the one it was forked from, or NULL. */
 static int process_new(Processes *processes, uint32_t pid, uint64_t start, const char *comm, const Process *parent,
                        Process **ret) {
         _cleanup_(process_freep) Process *process = calloc(1, sizeof(Process));
@@ -203,14 +231,15 @@ static int process_new(Processes *processes, uint32_t pid, uint64_t start, const
         process->pid = pid;
         process->start = start;
         process->version = ++processes->last_version;
+        process->program = ++processes->last_program;
         process->refresh_interval = REFRESH_MIN;
         process->refresh_eager = REFRESH_EAGER;
-        /* One that is gone already is what its parent was. */
-        process->kernel = pid == 0 || proc_file_is_kernel_thread(pid) || (parent && parent->kernel);
         (void) snprintf(process->comm, sizeof(process->comm), "%s", comm);
 
         if (parent) {
                 process->parent_id = parent->id;
+                process->parent_pid = parent->pid;
+                process->parent_program = parent->program;
                 if (parent->cmdline_len > 0) {
                         process->cmdline = malloc(parent->cmdline_len);
                         if (!process->cmdline)
@@ -234,8 +263,6 @@ static int process_insert(Processes *processes, Process *process) {
 
         r = old ? forget_process(processes, old) : 0;
         if (r >= 0)
-                r = process_add_row(processes, process);
-        if (r >= 0)
                 r = table_put(&processes->by_pid, (TableKey){ .a = process->pid }, (uintptr_t) process);
         if (r < 0) {
                 (void) process_free(process);
@@ -245,25 +272,38 @@ static int process_insert(Processes *processes, Process *process) {
         return 0;
 }
 
-/* One that was there before anybody told of it. */
-static int process_discover(Processes *processes, uint32_t pid, uint64_t start, const char *comm, Process **ret) {
+static void process_take_kind(Process *process, const RingsideRecord *told) {
+        process->kernel = told->process.kernel;
+        process->inner_pid = told->process.inner_pid;
+}
+
+/* One that was there before anybody told of it: by SEEN, or by a record that comes late, if by any. */
+static int process_discover(Processes *processes, uint32_t pid, uint64_t start, const RingsideRecord *told, Process **ret) {
+        const char *comm = told && told->process.comm[0] != 0 ? told->process.comm : NULL;
         char leader[COMM_SIZE];
         Process *process;
         int r;
 
         /*
-         * comm is the sampled thread's; the process is called by its leader's. A kernel thread is its only one, and
+         * What is told is the thread's name; the process is called by its leader's. A kernel thread is its only one, and
          * /proc adds to its name what it is working on.
          */
         if (pid == 0)
                 comm = IDLE_COMM;
-        else if (!(comm && proc_file_is_kernel_thread(pid)) && proc_file_read_comm(pid, 0, leader, sizeof(leader)) >= 0)
+        else if (!(comm && (told->tid == pid || told->process.kernel)) &&
+                 proc_file_read_comm(pid, 0, leader, sizeof(leader)) >= 0)
                 comm = leader;
         if (start == 0 && pid != 0)
                 start = proc_file_read_start(pid);
         r = process_new(processes, pid, start, comm ? comm : "[unknown]", NULL, &process);
         if (r < 0)
                 return r;
+        if (told)
+                process_take_kind(process, told);
+        else {
+                process->kernel = pid == 0 || proc_file_is_kernel_thread(pid);
+                process->inner_pid = pid == 0 ? 0 : proc_file_read_inner_pid(pid);
+        }
         if (!process->kernel)
                 process_read_cmdline(process);
         r = process_insert(processes, process);
@@ -307,7 +347,7 @@ static int handle_seen(Processes *processes, const RingsideRecord *record) {
         /* A sample may have come first. */
         if (process && !process->ended && same_start(process->start, record->process.start))
                 return 0;
-        return process_discover(processes, record->pid, record->process.start, record->process.comm, &process);
+        return process_discover(processes, record->pid, record->process.start, record, &process);
 }
 
 static int handle_fork(Processes *processes, const RingsideRecord *record) {
@@ -321,10 +361,11 @@ static int handle_fork(Processes *processes, const RingsideRecord *record) {
 
         parent = record->process.ppid != 0 ? find_process(processes, record->process.ppid) : NULL;
         if (!parent)
-                return process_discover(processes, record->pid, record->process.start, record->process.comm, &process);
+                return process_discover(processes, record->pid, record->process.start, record, &process);
         r = process_new(processes, record->pid, record->process.start, record->process.comm, parent, &process);
         if (r < 0)
                 return r;
+        process_take_kind(process, record);
         return process_insert(processes, process);
 }
 
@@ -334,11 +375,17 @@ static int handle_exec(Processes *processes, const RingsideRecord *record) {
         int r;
 
         if (!process || process->ended || !same_start(process->start, record->process.start))
-                return process_discover(processes, record->pid, record->process.start, record->process.comm, &process);
+                return process_discover(processes, record->pid, record->process.start, record, &process);
 
         r = process_leave(processes, process);
         if (r < 0)
                 return r;
+        if (process->id != 0)
+                r = store_end_process(processes->store, process->id, relative(processes, record->time));
+        if (r < 0)
+                return r;
+        process->id = 0;
+        process->program = ++processes->last_program;
         forget_threads(processes, process);
         address_space_clear(process->space);
         process->start = record->process.start;
@@ -347,16 +394,13 @@ static int handle_exec(Processes *processes, const RingsideRecord *record) {
         process->gone = false;
         process->refresh_eager = REFRESH_EAGER;
         process->cmdline_len = 0;
-        process->kernel = false; /* one of the helpers that the kernel starts, or any other program */
+        process_take_kind(process, record); /* the kernel starts helpers, by what had been a thread of its own */
         (void) snprintf(process->comm, sizeof(process->comm), "%s", record->process.comm);
         r = process_refresh(processes, process, REFRESH_NOW); /* first: it may be short-lived */
         if (r < 0)
                 return r;
         process_read_cmdline(process);
-        r = store_end_process(processes->store, process->id, relative(processes, record->time));
-        if (r < 0)
-                return r;
-        return process_add_row(processes, process);
+        return 0;
 }
 
 static int handle_comm(Processes *processes, const RingsideRecord *record) {
@@ -378,6 +422,7 @@ static int handle_exit(Processes *processes, const RingsideRecord *record) {
         if (!process || process->ended)
                 return 0;
         process->ended = process->gone = true;
+        process->end = relative(processes, record->time);
         process->next_ended = NULL;
         if (processes->newest_ended)
                 processes->newest_ended->next_ended = process;
@@ -389,7 +434,7 @@ static int handle_exit(Processes *processes, const RingsideRecord *record) {
                 if (r < 0)
                         return r;
         }
-        return store_end_process(processes->store, process->id, relative(processes, record->time));
+        return process->id != 0 ? store_end_process(processes->store, process->id, process->end) : 0;
 }
 
 int processes_handle(Processes *processes, const RingsideRecord *record) {
@@ -440,13 +485,16 @@ int processes_get_thread(Processes *processes, uint32_t pid, uint32_t tid, Threa
                 }
                 if (pid == 0)
                         (void) snprintf(comm, sizeof(comm), "swapper");
-                else if (process->kernel || proc_file_read_comm(pid, tid, comm, sizeof(comm)) < 0)
+                else if (tid == pid || process->ended || proc_file_read_comm(pid, tid, comm, sizeof(comm)) < 0)
                         (void) snprintf(comm, sizeof(comm), "%s", process->comm);
                 r = thread_new(processes, process, tid, comm, &thread);
                 if (r < 0)
                         return r;
         }
         if (thread->id == 0) {
+                r = process_need_row(processes, thread->process);
+                if (r < 0)
+                        return r;
                 r = store_add_thread(processes->store, thread->process->id, tid, thread->comm, &thread->id);
                 if (r < 0)
                         return r;

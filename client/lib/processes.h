@@ -2,9 +2,10 @@
 #pragma once
 
 /*
- * Who is being recorded: processes by pid, their threads by tid, each with its row in the store. What
- * is a Process here ends with an exec and with the reuse of its pid, so that nothing of one program
- * is ever taken for another's.
+ * Who is being recorded: processes by pid, their threads by tid. What is a Process here ends with an exec and with
+ * the reuse of its pid, so that nothing of one program is ever taken for another's. A row in the store
+ * is for those that have samples, and for their parents: of the many that a build or a shell script starts, most
+ * have none.
  */
 
 #include <stdbool.h>
@@ -33,18 +34,23 @@ struct Process {
         uint32_t pid;
         uint32_t inner_pid; /* in its own pid namespace, 0: the same, or never known */
         uint64_t start;
-        int64_t id;        /* in the store */
-        int64_t parent_id; /* likewise, 0: not known */
+        int64_t id;        /* in the store, 0: not yet */
+        int64_t parent_id; /* likewise, 0: not known, or not yet */
+        uint32_t parent_pid; /* not yet: then it may still be found by this, unless it has become something else */
+        uint64_t parent_program;
+        uint64_t program; /* of all that were ever run here */
         uint64_t version;  /* changes whenever what its addresses mean may have changed; unique among processes */
         AddressSpace *space;
         uint64_t written_generation; /* of the space: the mappings that are in the store */
         bool mappings_written;
         bool gone;  /* /proc/PID is no longer there */
         bool ended; /* kept for samples that come late */
+        int64_t end; /* when, as in the store */
         bool gave_up; /* an address of it was looked up in vain */
         size_t n_waiting; /* samples that are not resolved yet */
         bool kernel; /* the kernel's own: nothing is mapped, ever */
         Process *next_ended;
+        Process *below; /* while rows are given: the child that is next */
         Thread *threads;
         char comm[COMM_SIZE];
         char *cmdline;
@@ -62,7 +68,7 @@ typedef struct Processes {
         Symbolizer *symbolizer;
         uint64_t start; /* of the recording, ns CLOCK_BOOTTIME */
         uint64_t n;     /* announced or found out about, execs not counted */
-        uint64_t last_version;
+        uint64_t last_version, last_program;
         Table by_pid;
         Table threads; /* pid, tid -> Thread */
         Thread *last_thread;
@@ -78,6 +84,8 @@ void processes_done(Processes *processes);
 
 /* A RINGSIDE_PROCESS record. 0 or -errno. */
 int processes_handle(Processes *processes, const RingsideRecord *record);
+/* Gives it its row. 0 or -errno. */
+int process_need_row(Processes *processes, Process *process);
 /* The process that started at start (0: not known), made up where no record told of it. */
 int processes_get(Processes *processes, uint32_t pid, uint64_t start, Process **ret);
 /* What its addresses mean has changed. */

@@ -51,6 +51,7 @@ struct RingsideRecorder {
 
         Queue queue;
         int wake_fd;
+        _Atomic(bool) woken; /* it has been written to */
         uint64_t uncommitted; /* samples; the thread's */
         _Atomic(uint64_t) dropped;
         _Atomic(int) failed; /* -errno of the thread */
@@ -78,8 +79,11 @@ static void wait_for_records(RingsideRecorder *recorder) {
         struct pollfd p = { .fd = recorder->wake_fd, .events = POLLIN };
         uint64_t value;
 
-        if (poll(&p, 1, WAKE_INTERVAL_MS) > 0)
-                (void) !read(recorder->wake_fd, &value, sizeof(value));
+        if (poll(&p, 1, WAKE_INTERVAL_MS) <= 0)
+                return;
+        (void) !read(recorder->wake_fd, &value, sizeof(value));
+        /* Before the queue is looked at: what is pushed from here on wakes again. */
+        (void) atomic_exchange(&recorder->woken, false);
 }
 
 static void publish_statistics(RingsideRecorder *recorder) {
@@ -213,10 +217,12 @@ static int start_thread(RingsideRecorder *recorder) {
         return 0;
 }
 
+/* Once for as long as it has not woken up. */
 static void wake(RingsideRecorder *recorder) {
         uint64_t one = 1;
 
-        (void) !write(recorder->wake_fd, &one, sizeof(one));
+        if (!atomic_exchange(&recorder->woken, true))
+                (void) !write(recorder->wake_fd, &one, sizeof(one));
 }
 
 static void stop_thread(RingsideRecorder *recorder) {
@@ -335,6 +341,12 @@ RingsideRecorder *ringside_recorder_free(RingsideRecorder *recorder) {
         return NULL;
 }
 
+/* A new program may be gone before the interval is over, and its mappings with it. */
+static bool is_urgent(const RingsideRecord *record) {
+        return record->type == RINGSIDE_PROCESS &&
+               (record->process.kind == RINGSIDE_PROCESS_EXEC || record->process.kind == RINGSIDE_PROCESS_SEEN);
+}
+
 int ringside_recorder_push(const RingsideRecord *record, void *userdata) {
         RingsideRecorder *recorder = userdata;
         int r = atomic_load_explicit(&recorder->failed, memory_order_relaxed);
@@ -358,8 +370,7 @@ int ringside_recorder_push(const RingsideRecord *record, void *userdata) {
         }
         if (r < 0)
                 return r;
-        /* A new process may be gone before the interval is over, and its mappings with it. */
-        if (record->type == RINGSIDE_PROCESS || queue_get_bytes(&recorder->queue) > WAKE_BYTES)
+        if (is_urgent(record) || queue_get_bytes(&recorder->queue) > WAKE_BYTES)
                 wake(recorder);
         return 0;
 }

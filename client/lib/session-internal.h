@@ -38,7 +38,8 @@ typedef struct SessionMapsRequest {
 typedef struct SessionMaps {
         SessionMapsRequest pending[SESSION_MAPS_PENDING_MAX]; /* a ring */
         unsigned first, n;
-        Table known;       /* processes that were announced, so that what they fork inherits what is known */
+        Table known;       /* processes that were announced: whether their mappings are to be asked for once they have a sample */
+        uint32_t sampled;  /* the last that had one */
         uint64_t credited; /* ns CLOCK_MONOTONIC, 0: not yet */
         int64_t credit;    /* ns that may be spent on asking */
 } SessionMaps;
@@ -87,7 +88,7 @@ int session_ask(RingsideSession *session, uint32_t type, struct rs_message *requ
 int session_names_poll(RingsideSession *session, RingsideRecordFunc func, void *userdata);
 int session_names_look(RingsideSession *session, const RingsideRecord *stack, RingsideRecordFunc func, void *userdata);
 
-/* For each PROCESS record after it was delivered. 0 or -ENOMEM. */
-int session_maps_note(RingsideSession *session, const RingsideRecord *process);
+/* For each PROCESS record and each sample after it was delivered. 1: there is something to ask for, 0, or -ENOMEM. */
+int session_maps_note(RingsideSession *session, const RingsideRecord *record);
 /* Asks as far as time allows, and delivers MAPPING records. Returns how many, or what func returned. */
 int session_maps_serve(RingsideSession *session, RingsideRecordFunc func, void *userdata);

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 /*
  * Mappings of processes whose /proc/PID/maps the client may not read, from the session. Asking takes time in
- * which the ring fills, and whoever starts processes fastest decides how much there is to ask: so time
- * is a budget, and what does not fit waits in a short line, or is left to the mappings that samples bring.
+ * which the ring fills, and whoever starts processes fastest decides how much there is to ask: so only those that
+ * have a sample are asked for, time is a budget, and what does not fit waits in a short line, or is left to the
+ * mappings that samples bring.
  */
 
 #include <fcntl.h>
@@ -20,6 +21,12 @@
 /* Of one process: more than 100,000 mappings. */
 #define ANSWERS_MAX 1024
 #define KNOWN_MAX (1U << 16)
+
+/* What is known of a process. */
+enum {
+        MAPS_KNOWN = 1, /* all that will be */
+        MAPS_WANTED = 2,
+};
 
 static uint64_t now(clockid_t clock) {
         struct timespec t;
@@ -53,39 +60,59 @@ static SessionMapsRequest dequeue(SessionMaps *maps) {
         return request;
 }
 
-static bool is_wanted(const SessionMaps *maps, const RingsideRecord *process) {
+static int set_known(SessionMaps *maps, uint32_t pid, uint64_t known) {
+        if (maps->known.n >= KNOWN_MAX)
+                table_clear(&maps->known);
+        return table_put(&maps->known, (TableKey){ .a = pid }, known);
+}
+
+static int note_process(SessionMaps *maps, const RingsideRecord *process) {
+        uint64_t known;
+
         switch (process->process.kind) {
         case RINGSIDE_PROCESS_SEEN:
         case RINGSIDE_PROCESS_EXEC:
-                return true;
+                known = process->process.kernel ? MAPS_KNOWN : MAPS_WANTED;
+                break;
         case RINGSIDE_PROCESS_FORK:
-                /* A child of one that is known has its parent's mappings. */
-                return process->tid == process->pid &&
-                       table_get(&maps->known, (TableKey){ .a = process->process.ppid }) == 0;
+                if (process->tid != process->pid)
+                        return 0;
+                /* The child of one that was asked for has its parent's mappings. */
+                known = table_get(&maps->known, (TableKey){ .a = process->process.ppid }) ?: MAPS_WANTED;
+                break;
+        case RINGSIDE_PROCESS_EXIT:
+        case RINGSIDE_PROCESS_GONE:
+                (void) table_remove(&maps->known, (TableKey){ .a = process->pid });
+                return 0;
         default:
-                return false;
+                return 0;
         }
+        /* Its next sample is the first of what it is now. */
+        maps->sampled = 0;
+        return set_known(maps, process->pid, known);
 }
 
-int session_maps_note(RingsideSession *session, const RingsideRecord *process) {
-        SessionMaps *maps = &session->maps;
-        TableKey key = { .a = process->pid };
-        bool wanted;
+static int note_sample(SessionMaps *maps, uint32_t pid) {
+        int r;
 
+        if (pid == maps->sampled)
+                return 0;
+        maps->sampled = pid;
+        if (table_get(&maps->known, (TableKey){ .a = pid }) != MAPS_WANTED)
+                return 0;
+        r = set_known(maps, pid, MAPS_KNOWN);
+        if (r < 0 || can_read_maps(pid))
+                return r;
+        enqueue(maps, (SessionMapsRequest){ .pid = pid });
+        return 1;
+}
+
+int session_maps_note(RingsideSession *session, const RingsideRecord *record) {
         if (!(session->welcome.grants & RS_GRANT_SYSTEM))
                 return 0;
-        if (process->process.kind == RINGSIDE_PROCESS_EXIT || process->process.kind == RINGSIDE_PROCESS_GONE) {
-                (void) table_remove(&maps->known, key);
-                return 0;
-        }
-        wanted = is_wanted(maps, process);
-        if (maps->known.n >= KNOWN_MAX)
-                table_clear(&maps->known);
-        if (table_put(&maps->known, key, 1) < 0)
-                return -ENOMEM;
-        if (wanted && !can_read_maps(process->pid))
-                enqueue(maps, (SessionMapsRequest){ .pid = process->pid });
-        return 0;
+        if (record->type == RINGSIDE_PROCESS)
+                return note_process(&session->maps, record);
+        return record->type == RINGSIDE_SAMPLE ? note_sample(&session->maps, record->pid) : 0;
 }
 
 /* ---- asking ---- */

@@ -434,12 +434,10 @@ static int session_deliver(RingsideSession *session, const RingsideRecord *recor
                 return r;
         n += r;
         r = func(record, userdata);
-        if (r < 0 || record->type != RINGSIDE_PROCESS)
-                return r < 0 ? r : n;
-        r = session_maps_note(session, record);
-        if (r < 0)
-                return r;
-        r = session_maps_serve(session, func, userdata); /* at once: it may be short-lived */
+        if (r >= 0)
+                r = session_maps_note(session, record);
+        if (r > 0)
+                r = session_maps_serve(session, func, userdata); /* at once: it may be short-lived */
         return r < 0 ? r : n + r;
 }
 

@@ -90,6 +90,14 @@ static void put_process(Fixture *f, unsigned kind, uint32_t pid, uint32_t ppid) 
         put_record(f, &record, sizeof(record));
 }
 
+static void put_sample(Fixture *f, uint32_t pid) {
+        struct rs_sample record = {
+                .r = { .type = RS_RECORD_SAMPLE, .len = sizeof(record) }, .pid = pid, .tid = pid,
+        };
+
+        put_record(f, &record, sizeof(record));
+}
+
 static void answer(Fixture *f, struct rs_message *m, uint32_t type, size_t size, uint32_t error, int fd) {
         m->type = type;
         m->len = size;
@@ -261,7 +269,8 @@ static void test_not_granted(void **state) {
         f->session->welcome.grants = 0;
         put_stack(f, 3);
         put_process(f, RS_PROCESS_SEEN, 1, 0);
-        assert_int_equal(dispatch(f), 2);
+        put_sample(f, 1);
+        assert_int_equal(dispatch(f), 3);
         f->session->welcome.grants = RS_GRANT_KERNEL;
         put_stack(f, 4);
         shutdown(f->helper, SHUT_WR);
@@ -318,15 +327,18 @@ static void test_maps(void **state) {
         answer(f, &first.m, RS_MAPPINGS, sizeof(first), RS_OK, -1);
         add_mapping(&second, 1, 0x3000);
         answer(f, &second.m, RS_MAPPINGS, sizeof(second), RS_OK, -1);
-        put_process(f, RS_PROCESS_SEEN, 1, 0);
-        put_process(f, RS_PROCESS_SEEN, getpid(), 1); /* can be read without */
+        put_process(f, RS_PROCESS_SEEN, 1, 0); /* has no sample yet */
+        put_process(f, RS_PROCESS_SEEN, getpid(), 1);
+        put_sample(f, getpid()); /* can be read without */
+        put_sample(f, 1);
         put_process(f, RS_PROCESS_FORK, 1, getpid()); /* has what its parent has */
         put_process(f, RS_PROCESS_COMM, 1, 0);
-        assert_int_equal(dispatch(f), 7);
-        assert_int_equal(f->seen[0].type, RINGSIDE_PROCESS);
-        for (unsigned i = 1; i < 4; i++) {
+        put_sample(f, 1);
+        assert_int_equal(dispatch(f), 10);
+        assert_int_equal(f->seen[3].type, RINGSIDE_SAMPLE);
+        for (unsigned i = 4; i < 7; i++) {
                 assert_int_equal(f->seen[i].type, RINGSIDE_MAPPING);
-                assert_int_equal(f->seen[i].mapping.start, i * 0x1000);
+                assert_int_equal(f->seen[i].mapping.start, (i - 3) * 0x1000);
                 assert_true(f->seen[i].time > 0);
         }
         assert_int_equal(f->session->maps.n, 0);
@@ -360,18 +372,21 @@ static void test_hostile_maps(void **state) {
                 }
                 answer(f, &a.m, RS_MAPPINGS, sizeof(a), RS_OK, -1);
                 put_process(f, RS_PROCESS_EXEC, 1, 0);
-                assert_int_equal(dispatch(f), 1 + taken);
+                put_sample(f, 1);
+                assert_int_equal(dispatch(f), 2 + taken);
                 assert_int_equal(f->session->malformed, i + 1);
         }
         a = (struct rs_mappings){ .next = 1 };
         answer(f, &a.m, RS_MAPPINGS, sizeof(a), RS_OK, -1);
         answer(f, &a.m, RS_MAPPINGS, sizeof(a), RS_OK, -1); /* as far as before */
         put_process(f, RS_PROCESS_EXEC, 1, 0);
-        assert_int_equal(dispatch(f), 1);
+        put_sample(f, 1);
+        assert_int_equal(dispatch(f), 2);
         a.next = 0;
         answer(f, &a.m, RS_MAPPINGS, sizeof(a), RS_ERROR_TARGET_GONE, -1);
         put_process(f, RS_PROCESS_EXEC, 1, 0);
-        assert_int_equal(dispatch(f), 1);
+        put_sample(f, 1);
+        assert_int_equal(dispatch(f), 2);
         assert_int_equal(ringside_session_get_error(f->session)->code, 0);
 }
 
@@ -384,8 +399,10 @@ static void test_flood(void **state) {
         f->session->maps.credited = 1;
         f->session->maps.credit = INT64_MIN / 2;
         for (int round = 0; round < 20; round++) {
-                for (int i = 0; i < 50; i++)
+                for (int i = 0; i < 25; i++) {
                         put_process(f, RS_PROCESS_EXEC, 1, 0);
+                        put_sample(f, 1);
+                }
                 n += dispatch(f);
         }
         assert_int_equal(n, 1000);

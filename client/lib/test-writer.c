@@ -180,15 +180,20 @@ static int teardown(void **state) {
         return 0;
 }
 
-static void process_event(Fixture *f, enum RingsideProcessKind kind, uint32_t pid, uint32_t tid, uint32_t ppid,
-                          uint64_t start, const char *comm) {
+static void process_event_of(Fixture *f, enum RingsideProcessKind kind, uint32_t pid, uint32_t tid, uint32_t ppid,
+                             uint64_t start, const char *comm, uint32_t inner_pid, bool kernel) {
         RingsideRecord record = {
                 .type = RINGSIDE_PROCESS, .time = 5000, .pid = pid, .tid = tid,
-                .process = { .kind = kind, .ppid = ppid, .start = start },
+                .process = { .kind = kind, .ppid = ppid, .start = start, .inner_pid = inner_pid, .kernel = kernel },
         };
 
         (void) snprintf(record.process.comm, sizeof(record.process.comm), "%s", comm);
         assert_return_code(writer_handle(f->writer, &record), 0);
+}
+
+static void process_event(Fixture *f, enum RingsideProcessKind kind, uint32_t pid, uint32_t tid, uint32_t ppid,
+                          uint64_t start, const char *comm) {
+        process_event_of(f, kind, pid, tid, ppid, start, comm, /* inner_pid= */ 0, /* kernel= */ false);
 }
 
 static void stack(Fixture *f, uint64_t id, const uint64_t *frames, uint32_t n) {
@@ -419,8 +424,35 @@ static void test_parent_of_reused(void **state) {
         process_event(f, RINGSIDE_PROCESS_SEEN, PID, PID, 0, 1 * ns, "parent");
         process_event(f, RINGSIDE_PROCESS_FORK, PID + 1, PID + 1, PID, 2 * ns, "parent");
         process_event(f, RINGSIDE_PROCESS_EXEC, PID + 1, PID + 1, 0, 2 * ns, "child");
+        sample(f, PID + 1, PID + 1, 0x3000, 0, RINGSIDE_WALK_COMPLETE);
         process_event(f, RINGSIDE_PROCESS_EXEC, PID + 1, PID + 1, 0, 9 * ns, "stranger");
-        expect(f, "SELECT comm, parent FROM process", "parent|NULL parent|1 child|1 stranger|NULL");
+        sample(f, PID + 1, PID + 1, 0x3000, 0, RINGSIDE_WALK_COMPLETE);
+        expect(f, "SELECT comm, parent FROM process", "parent|NULL child|1 stranger|NULL");
+}
+
+/* Rows are for who has samples and for whom that came from, as far up as is known. */
+static void test_rows(void **state) {
+        Fixture *f = *state;
+
+        process_event(f, RINGSIDE_PROCESS_SEEN, PID, PID, 0, 500, "shell");
+        process_event(f, RINGSIDE_PROCESS_FORK, PID + 1, PID + 1, PID, 2000, "make");
+        process_event(f, RINGSIDE_PROCESS_FORK, PID + 2, PID + 2, PID + 1, 3000, "never");
+        process_event(f, RINGSIDE_PROCESS_EXIT, PID + 2, PID + 2, 0, 3000, "never");
+        process_event(f, RINGSIDE_PROCESS_FORK, PID + 3, PID + 3, PID + 1, 4000, "cc");
+        sample(f, PID + 3, PID + 3, 0x3000, 0, RINGSIDE_WALK_COMPLETE);
+        expect(f, "SELECT comm, parent, end FROM process", "shell|NULL|NULL make|1|NULL cc|2|NULL");
+        process_event(f, RINGSIDE_PROCESS_EXIT, PID + 1, PID + 1, 0, 2000, "make");
+        /* Of one that has ended, by a sample that comes late. */
+        process_event(f, RINGSIDE_PROCESS_FORK, PID + 4, PID + 4, PID + 3, 4500, "as");
+        process_event(f, RINGSIDE_PROCESS_EXIT, PID + 4, PID + 4, 0, 4500, "as");
+        sample(f, PID + 4, PID + 4, 0x3000, 0, RINGSIDE_WALK_COMPLETE);
+        /* The parent without a row is another program by now. */
+        process_event(f, RINGSIDE_PROCESS_SEEN, PID + 5, PID + 5, 0, 600, "login");
+        process_event(f, RINGSIDE_PROCESS_FORK, PID + 6, PID + 6, PID + 5, 5000, "session");
+        process_event(f, RINGSIDE_PROCESS_EXEC, PID + 5, PID + 5, 0, 600, "desktop");
+        sample(f, PID + 6, PID + 6, 0x3000, 0, RINGSIDE_WALK_COMPLETE);
+        expect(f, "SELECT comm, parent, end FROM process",
+               "shell|NULL|NULL make|1|4000 cc|2|NULL as|3|4000 session|NULL|NULL");
 }
 
 static void test_pid_used_again(void **state) {
@@ -576,18 +608,19 @@ static void test_kernel_threads(void **state) {
         Fixture *f = *state;
 
         stack_of_both(f, 1, 1, (const uint64_t[]){ KERNEL(0, 0x310) }, 1);
-        process_event(f, RINGSIDE_PROCESS_SEEN, 2, 2, 0, 0, "kthreadd");
-        process_event(f, RINGSIDE_PROCESS_FORK, PID, PID, 2, 900, "kworker/0:1");
+        process_event_of(f, RINGSIDE_PROCESS_SEEN, 2, 2, 0, 0, "kthreadd", 0, /* kernel= */ true);
+        process_event_of(f, RINGSIDE_PROCESS_FORK, PID, PID, 2, 900, "kworker/0:1", 0, /* kernel= */ true);
         sample(f, PID, PID, KERNEL(0, 0x310), 1, RINGSIDE_WALK_NONE);
         sample(f, 0, 0, KERNEL(0, 0x310), 1, RINGSIDE_WALK_NONE);
         assert_int_equal(f->symbolizer.refreshes, 0);
         /* What it runs then, as modprobe, is a program. */
-        process_event(f, RINGSIDE_PROCESS_EXEC, PID, PID, 2, 900, "modprobe");
+        process_event_of(f, RINGSIDE_PROCESS_EXEC, PID, PID, 2, 900, "modprobe", 7, /* kernel= */ false);
         assert_int_equal(f->symbolizer.refreshes, 1);
-        expect(f, "SELECT pid, CAST(comm AS TEXT), length(cmdline) FROM process",
-               "2|[kthreadd]|0 4000000|[kworker/0:1]|0 0|[idle softirq]|0 4000000|modprobe|0");
-        expect(f, "SELECT tid, CAST(comm AS TEXT) FROM thread", "4000000|kworker/0:1 0|swapper");
-        expect(f, STACKS, "x>x x>x");
+        sample(f, PID, PID, KERNEL(0, 0x310), 1, RINGSIDE_WALK_NONE);
+        expect(f, "SELECT pid, CAST(comm AS TEXT), length(cmdline), inner_pid FROM process",
+               "2|[kthreadd]|0|NULL 4000000|[kworker/0:1]|0|NULL 0|[idle softirq]|0|NULL 4000000|modprobe|0|7");
+        expect(f, "SELECT tid, CAST(comm AS TEXT) FROM thread", "4000000|kworker/0:1 0|swapper 4000000|modprobe");
+        expect(f, STACKS, "x>x x>x x>x");
 }
 
 /* The same content twice is stored once, however it is asked for. */
@@ -747,7 +780,7 @@ int main(void) {
                 TEST(test_exec_unseen),    TEST(test_parent_of_reused),
                 TEST(test_exec_and_fork),  TEST(test_pid_used_again),   TEST(test_nobody_told), TEST(test_refresh_limit),
                 TEST(test_tree_is_shared), TEST(test_kernel_names),     TEST(test_kernel_names_late),
-                TEST(test_no_kernel_names), TEST(test_kernel_threads),  TEST(test_wait_until_told),
+                TEST(test_no_kernel_names), TEST(test_rows), TEST(test_kernel_threads),  TEST(test_wait_until_told),
                 TEST(test_wait_and_contradict), TEST(test_wait_and_exec), TEST(test_wait_in_vain),
                 TEST(test_wait_is_bounded),
         };

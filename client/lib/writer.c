@@ -193,9 +193,9 @@ static void chain_add(Chain *chain, uint64_t address, bool interrupted) {
                 chain->frames[chain->n++] = frame_make(address, interrupted);
 }
 
-static void chain_collect(Chain *chain, const RingsideRecord *record, uint64_t leaf, const RawStack *raw) {
-        if (leaf != 0)
-                chain_add(chain, leaf, /* interrupted= */ true);
+static void chain_collect(Chain *chain, const RingsideRecord *record, const RawStack *raw) {
+        if (record->sample.leaf != 0)
+                chain_add(chain, record->sample.leaf, /* interrupted= */ true);
         for (size_t i = 0; raw && i < raw->n_frames; i++)
                 /* Below the kernel part stands the instruction that entered it. */
                 chain_add(chain, raw->frames[i], record->sample.kernel_mode && i == raw->n_kernel);
@@ -341,9 +341,12 @@ static int frame_store(Writer *writer, Process *process, Frame *f) {
                          : store_user_frame(writer, process, f);
 }
 
-static int chain_store(Writer *writer, Process *process, Chain *chain, int64_t *ret) {
+/* *ret_callers: where the innermost is called from, 0: there is nothing else. */
+static int chain_store(Writer *writer, Process *process, Chain *chain, int64_t *ret, int64_t *ret_callers) {
         int64_t stack_id = 0;
         int r;
+
+        *ret_callers = 0;
 
         if (chain->truncated) {
                 if (writer->truncated_frame_id == 0) {
@@ -359,6 +362,7 @@ static int chain_store(Writer *writer, Process *process, Chain *chain, int64_t *
                 r = frame_store(writer, process, &chain->frames[i]);
                 if (r < 0)
                         return r;
+                *ret_callers = stack_id;
                 r = store_add_stack(writer->store, stack_id, chain->frames[i].id, &stack_id);
                 if (r < 0)
                         return r;
@@ -379,21 +383,20 @@ static int remember(Writer *writer, const Process *process, TableKey key, uint64
         return table_put(&writer->resolved, key, outcome);
 }
 
-/* Callers, and a leaf unless it is 0. Returns 0 as the outcome where the sample waits. */
-static int resolve_chain(Writer *writer, Process *process, const RingsideRecord *record, uint64_t leaf, TableKey key,
-                         Patience patience, uint64_t *ret, bool *ret_settled) {
+/* Returns 0 as the outcome where the sample waits. */
+static int resolve_chain(Writer *writer, Process *process, const RingsideRecord *record, TableKey key, Patience patience,
+                         uint64_t *ret) {
         const RawStack *raw = record->sample.stack != 0 ? raw_stacks_get(&writer->raw_stacks, record->sample.stack) : NULL;
         bool missing = record->sample.stack != 0 && !raw;
         Chain chain;
-        int64_t stack_id;
+        int64_t stack_id, callers;
         int r;
 
         chain.n = chain.n_kernel = 0;
         chain.truncated = chain.settled = chain.waits = false;
 
         *ret = 0;
-        *ret_settled = false;
-        chain_collect(&chain, record, leaf, raw);
+        chain_collect(&chain, record, raw);
         r = chain_settle(writer, process, &chain, patience);
         if (r < 0)
                 return r;
@@ -408,14 +411,22 @@ static int resolve_chain(Writer *writer, Process *process, const RingsideRecord 
         if (r < 0)
                 return r;
         chain.truncated = missing || (!walk_is_whole(record->sample.walk_end) && !chain_cut(&chain));
-        r = chain_store(writer, process, &chain, &stack_id);
+        r = chain_store(writer, process, &chain, &stack_id, &callers);
         if (r < 0)
                 return r;
 
         *ret = outcome_pack(stack_id, chain.truncated);
-        *ret_settled = chain.settled && !missing;
-        key.c = leaf;
-        return *ret_settled ? remember(writer, process, key, *ret) : 0;
+        if (!chain.settled || missing)
+                return 0;
+        /* The next leaf finds its callers; a start function has none. */
+        if (record->sample.leaf != 0 && callers != 0 && !chain.frames[0].start) {
+                key.c = 0;
+                r = remember(writer, process, key, outcome_pack(callers, chain.truncated));
+                if (r < 0)
+                        return r;
+        }
+        key.c = record->sample.leaf;
+        return remember(writer, process, key, *ret);
 }
 
 /*
@@ -451,12 +462,10 @@ static int resolve_leaf(Writer *writer, Process *process, const RingsideRecord *
 
 static int resolve(Writer *writer, Process *process, const RingsideRecord *record, TableKey key, Patience patience,
                    uint64_t *ret) {
-        uint64_t callers;
-        bool settled;
         int r;
 
         if (record->sample.leaf == 0 || record->sample.stack == 0)
-                return resolve_chain(writer, process, record, record->sample.leaf, key, patience, ret, &settled);
+                return resolve_chain(writer, process, record, key, patience, ret);
         r = process_refresh(&writer->processes, process, REFRESH_ROUTINE);
         if (r < 0)
                 return r;
@@ -465,11 +474,7 @@ static int resolve(Writer *writer, Process *process, const RingsideRecord *recor
         r = resolve_leaf(writer, process, record, key, ret);
         if (r != 0)
                 return MIN(r, 0);
-        r = resolve_chain(writer, process, record, record->sample.leaf, key, patience, ret, &settled);
-        if (r < 0 || !settled)
-                return r;
-        /* The next leaf then finds its callers. */
-        return resolve_chain(writer, process, record, 0, key, PATIENCE_NONE, &callers, &settled);
+        return resolve_chain(writer, process, record, key, patience, ret);
 }
 
 /* ---- samples ---- */
