@@ -244,7 +244,18 @@ static bool is_too_young(const FileQuery *q, int fd) {
                ((stx.stx_mask & STATX_BTIME) && to_ns(stx.stx_btime.tv_sec, stx.stx_btime.tv_nsec) > limit);
 }
 
-/* Takes what a path led to over, and opens it only where it is what is mapped. */
+/* What fstat() says is what it said of a file that was opened for the same numbers. */
+static SymbolFile *find_opened(const FileQuery *q) {
+        for (SymbolFile *file = *q->bucket; file; file = file->next)
+                if (is_file_of(file, q->line) && is_same_file(file, &q->st))
+                        return file;
+        return NULL;
+}
+
+/*
+ * Takes what a path led to over, and opens it only where it is what is mapped. What was opened before need not be
+ * opened again, and how devices are called, which takes long to ask, was looked up then.
+ */
 static int open_proven(FileQuery *q, int path_fd_) {
         _cleanup_close_ int path_fd = path_fd_;
 
@@ -252,7 +263,11 @@ static int open_proven(FileQuery *q, int path_fd_) {
                 return path_fd;
         if (fstat(path_fd, &q->st) < 0)
                 return -errno;
-        if (!file_identity_fits(path_fd, &q->st, q->line, &q->refresh->dir) || is_too_young(q, path_fd))
+        if (is_too_young(q, path_fd))
+                return -ESTALE;
+        if (find_opened(q))
+                return TAKE_FD(path_fd);
+        if (!file_identity_fits(path_fd, &q->st, q->line, &q->refresh->dir))
                 return -ESTALE;
         return reopen_regular(TAKE_FD(path_fd), &q->st);
 }
@@ -311,14 +326,12 @@ static SymbolFile *find_seen(const FileQuery *q) {
  * it is one that could not be opened before either.
  */
 static SymbolFile *find_known(const FileQuery *q) {
-        for (SymbolFile *file = *q->bucket; file; file = file->next) {
-                if (!is_file_of(file, q->line))
-                        continue;
-                if (q->fd >= 0 ? is_same_file(file, &q->st)
-                               : (file->held == q->refresh->serial || !file->opened) &&
-                                         strcmp(file->mapped.path, q->path) == 0)
+        if (q->fd >= 0)
+                return find_opened(q);
+        for (SymbolFile *file = *q->bucket; file; file = file->next)
+                if (is_file_of(file, q->line) && (file->held == q->refresh->serial || !file->opened) &&
+                    strcmp(file->mapped.path, q->path) == 0)
                         return file;
-        }
         return NULL;
 }
 
