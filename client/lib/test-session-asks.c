@@ -346,6 +346,39 @@ static void test_maps(void **state) {
         assert_int_equal(count_fds(), fds);
 }
 
+/* What was never asked for is no child's either; the kernel's own threads have nothing; one that ended is another. */
+static void test_whose_maps(void **state) {
+        static const struct {
+                unsigned kind, flags, sampled, asked;
+        } steps[] = {
+                { RS_PROCESS_FORK, 0, 1, 1 }, { RS_PROCESS_FORK, 0, 1, 2 }, { RS_PROCESS_EXEC, 0, 0, 2 },
+                { RS_PROCESS_EXIT, 0, 1, 2 }, { RS_PROCESS_SEEN, RS_PROCESS_KERNEL, 1, 2 },
+                { RS_PROCESS_SEEN, 0, 1, 3 }, { RS_PROCESS_COMM, 0, 1, 3 },
+        };
+        Fixture *f = *state;
+
+        skip_where_all_is_ours();
+        put_process(f, RS_PROCESS_SEEN, 77, 0);
+        for (size_t i = 0; i < ELEMENTSOF(steps); i++) {
+                struct rs_process record = {
+                        .r = { .type = RS_RECORD_PROCESS, .event = steps[i].kind, .len = sizeof(record),
+                               .flags = steps[i].flags },
+                        .pid = 1, .tid = 1, .ppid = 77,
+                };
+                struct rs_mappings a = {};
+
+                if (i == 0 || steps[i].asked > steps[i - 1].asked)
+                        answer(f, &a.m, RS_MAPPINGS, sizeof(a), RS_OK, -1);
+                put_record(f, &record, sizeof(record));
+                for (unsigned n = 0; n < 2 * steps[i].sampled; n++)
+                        put_sample(f, 1);
+                assert_return_code(dispatch(f), 0);
+                assert_int_equal(f->cookie, steps[i].asked);
+                assert_int_equal(f->session->cookie, steps[i].asked);
+        }
+        assert_int_equal(count_requests(f, RS_MAPS), 3);
+}
+
 /* Of a hostile answer what makes sense is taken, and it is never asked in circles. */
 static void test_hostile_maps(void **state) {
         Fixture *f = *state;
@@ -507,6 +540,7 @@ int main(void) {
                 cmocka_unit_test_setup_teardown(test_names_not_given, setup, teardown),
                 cmocka_unit_test_setup_teardown(test_not_granted, setup, teardown),
                 cmocka_unit_test_setup_teardown(test_maps, maps_setup, maps_teardown),
+                cmocka_unit_test_setup_teardown(test_whose_maps, maps_setup, maps_teardown),
                 cmocka_unit_test_setup_teardown(test_hostile_maps, maps_setup, maps_teardown),
                 cmocka_unit_test_setup_teardown(test_flood, maps_setup, maps_teardown),
                 cmocka_unit_test_setup_teardown(test_callback_fails, setup, teardown),
