@@ -122,7 +122,7 @@ static __always_inline bool process_fill(struct rs_process *p, struct task_struc
         if (!READ_FAILS(parent, task->real_parent) && parent)
                 p->ppid = rule_admits((__u64) parent) >> 32;
         if (LEAKS(LEAK_SPLIT)) {
-                p->pad = address_of(task) >> 32;
+                p->inner_pid = address_of(task) >> 32;
                 p->tid = address_of(task);
                 p->ppid = (__u64) BPF_CORE_READ(task, signal);
         }
