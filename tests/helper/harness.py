@@ -32,7 +32,7 @@ ERROR = NAME + ".Error."
 INVALID_ARGS = "org.freedesktop.DBus.Error.InvalidArgs"
 PR_SET_DUMPABLE = 4
 # How long what has to come may take, in seconds. Nothing here is about how fast things are.
-PATIENCE = float(os.environ.get("RINGSIDE_TEST_PATIENCE", "60"))
+PATIENCE = float(os.environ.get("RINGSIDE_TEST_PATIENCE", "180"))
 libc = ctypes.CDLL(None, use_errno=True)
 
 # common/protocol.h

@@ -289,7 +289,7 @@ def test_flood():
             time.sleep(0.3)
             for _ in range(6):
                 h.open_session(a).close()
-                h.until("the session has ended", lambda: len(h.role_pids("session")) < 4, 60)
+                h.until("the session has ended", lambda: len(h.role_pids("session")) < 4)
         finally:
             stop.set()
             thread.join()

@@ -228,7 +228,7 @@ def end_helper():
     """The next caller starts another, which reads the kernel's names again."""
     for pid in h.role_pids("front"):
         os.kill(pid, signal.SIGTERM)
-    h.until("the helper has ended", lambda: not h.helpers(), 60)
+    h.until("the helper has ended", lambda: not h.helpers())
 
 
 @contextlib.contextmanager
