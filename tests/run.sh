@@ -55,7 +55,22 @@ for line in open(sys.argv[1]):
     print(test["result"], test["name"], sep="\t")' "$json")
 }
 
-build build-gcc --prefix=/usr --werror && run build-gcc
+tables() { # tables DIR: what the system tests have found, on each kernel, as one table
+        /usr/bin/python3 -c '
+import itertools, json, sys
+rows = []
+for line in open(sys.argv[1]):
+    lines = json.loads(line).get("stdout", "").splitlines()
+    table = itertools.dropwhile(lambda row: row.split()[:3] != ["kernel", "session", "action"], lines)
+    rows += itertools.takewhile(lambda row: not row.startswith("---"), table)
+print(*[row for i, row in enumerate(rows) if i == 0 or row != rows[0]], sep="\n")
+' "$1/meson-logs/testlog.json" || true
+}
+
+if build build-gcc --prefix=/usr --werror; then
+        run build-gcc
+        tables build-gcc
+fi
 CC=clang build build-clang --prefix=/usr --werror && run build-clang --suite unit
 build build-asan --prefix=/usr --werror -Db_sanitize=address,undefined && run build-asan --suite unit --suite fuzz
 
