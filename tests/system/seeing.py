@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
 """What a recording has: whose processes, by which numbers, and the kernel's names."""
 
+import contextlib
 import re
 import subprocess
 
@@ -11,8 +12,11 @@ def runs(command, name):
     """Whether it has come to be the program of that name."""
     if command.ended():
         raise Failure(f"{name}: {command.wait()}")
-    with open(f"/proc/{command.pid}/comm", encoding="utf-8", errors="replace") as f:
+    # One that ends just now is told of the next time, with what it said.
+    with contextlib.suppress(FileNotFoundError, ProcessLookupError), \
+            open(f"/proc/{command.pid}/comm", encoding="utf-8", errors="replace") as f:
         return f.read().rstrip("\n") == name
+    return False
 
 
 RULE = """polkit.addRule(function (action, subject) {
