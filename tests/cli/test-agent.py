@@ -5,6 +5,7 @@ polkit's question on a terminal, typed answers and all: over the real bus with t
 no rule speaks of. Run inside bus-env --rules none.
 """
 
+import json
 import os
 import pty
 import select
@@ -16,10 +17,26 @@ import unittest
 
 USER = os.environ["RINGSIDE_TEST_USER_A"]
 PASSWORD = "a word for the tests"
+ASK_KERNEL = os.environ["RINGSIDE_TEST_SOURCE"] + "/tests/lib/ask-kernel.rules"
+IN_KERNEL = os.environ["RINGSIDE_TEST_BUILD"] + "/tests/workloads/workload-kernel"
+
+
+def agents():
+    """Processes of the agent: no other test has this user."""
+    return subprocess.run(["pgrep", "-u", USER, "pkttyagent"], stdout=subprocess.PIPE, text=True).stdout.split()
+
+
+def dismiss():
+    """What a desktop does when its dialog is closed: the agent goes without an answer."""
+    for pid in agents():
+        os.kill(int(pid), signal.SIGTERM)
 
 
 def ask(command, answer, timeout=100):
-    """Runs command in a shell of USER's on a terminal, types answer at the password. Output, status."""
+    """
+    Runs command in a shell of USER's on a terminal, types answer at the password, or without one dismisses the
+    question. Output, status.
+    """
     pid, fd = pty.fork()
     if pid == 0:
         try:
@@ -38,7 +55,10 @@ def ask(command, answer, timeout=100):
             out += data
         # What is typed while it still echoes is thrown away.
         if b"assword:" in out and not typed and not termios.tcgetattr(fd)[3] & termios.ECHO:
-            os.write(fd, answer)
+            if answer is None:
+                dismiss()
+            else:
+                os.write(fd, answer)
             typed = True
     else:
         os.kill(pid, signal.SIGKILL)
@@ -47,14 +67,18 @@ def ask(command, answer, timeout=100):
 
 
 class AgentTest(unittest.TestCase):
+    RULES = "none"
+
     @classmethod
     def setUpClass(cls):
         subprocess.run(["chpasswd"], input=f"{USER}:{PASSWORD}\n", text=True, check=True)
+        subprocess.run(["polkit-rules", cls.RULES], check=True)
 
     def tearDown(self):
-        agents = subprocess.run(["pgrep", "-u", USER, "pkttyagent"], stdout=subprocess.PIPE, text=True)
-        self.assertEqual(agents.stdout, "", "an agent was left behind")
+        self.assertEqual(agents(), [], "an agent was left behind")
 
+
+class OwnTest(AgentTest):
     def test_right_password(self):
         """The agent is gone before the program runs, and the terminal echoes as before."""
         text, status = ask("ringside record -q -- sh -c 'pgrep -u $(id -u) pkttyagent; stty -a; echo RAN; exit 9'",
@@ -82,6 +106,47 @@ class AgentTest(unittest.TestCase):
         self.assertEqual(status, 125, text)
         self.assertNotIn("assword", text)
         self.assertNotIn("RAN\r\n", text)
+
+
+class KernelTest(AgentTest):
+    """The question is only for more than there is without: whatever the answer, the command is recorded."""
+    RULES = ASK_KERNEL
+
+    def record(self, answer):
+        """What was said, what the recording says, and its kernel functions."""
+        text, status = ask("rm -f kernel.ringside; ringside record --kernel -o kernel.ringside "
+                           f"-- {IN_KERNEL} 1; exit $?", answer)
+        self.assertEqual(status, 0, text)
+        self.assertEqual(text.count("assword:"), 1, text)
+        self.assertIn("profile-kernel", text)
+        report = json.loads(subprocess.run(["as-user", USER, "sh", "-c", "cd; ringside report --format=json --threshold=0 kernel.ringside"],
+                                           stdout=subprocess.PIPE, check=True, text=True).stdout)
+        self.assertGreater(report["samples"], 0)
+        kernel = {row["name"] for row in report["rows"] if row["kernel"]}
+        return " ".join(text.split()), report["recording"]["kernel_frames"], kernel
+
+    def without(self, answer):
+        text, granted, functions = self.record(answer)
+        self.assertEqual((granted, functions), ("denied", {"[kernel]"}))
+        self.assertIn("Kernel frames were not granted", text)
+
+    def test_right_password(self):
+        text, granted, functions = self.record(PASSWORD.encode() + b"\n")
+        self.assertEqual(granted, "yes")
+        self.assertTrue(functions - {"[kernel]"}, functions)
+        self.assertNotIn("not granted", text)
+
+    def test_wrong_password(self):
+        self.without(b"wrong\n")
+
+    def test_dismissed(self):
+        self.without(None)
+
+    def test_no_ask(self):
+        text, status = ask(f"ringside record --kernel --no-ask -o no.ringside -- {IN_KERNEL} 0.1; exit $?", b"")
+        self.assertEqual(status, 0, text)
+        self.assertNotIn("assword:", text)
+        self.assertIn("Kernel frames were not granted", " ".join(text.split()))
 
 
 if __name__ == "__main__":
