@@ -190,10 +190,13 @@ class Recording:
         self.process.stderr.close()
         self.directory.cleanup()
 
+    def view(self, *arguments):
+        """What this subcommand of ringside prints of the recording, in bytes."""
+        return subprocess.run(["as-user", A.name, "ringside", *arguments, self.path], stdout=subprocess.PIPE,
+                              check=True).stdout
+
     def report(self, *options):
-        text = subprocess.run(["as-user", A.name, "ringside", "report", "--format=json", *options, self.path],
-                              stdout=subprocess.PIPE, check=True, text=True).stdout
-        return json.loads(text)
+        return json.loads(self.view("report", "--format=json", *options))
 
     def samples(self, by="target", *options):
         """{name: samples}"""

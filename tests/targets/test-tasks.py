@@ -4,6 +4,8 @@ Processes and threads named by number, over the real bus: each has what it used 
 else is in the recording.
 """
 
+import gzip
+import json
 import mmap
 import os
 import signal
@@ -28,6 +30,59 @@ def test_processes():
                 {(a.pid, f"process {a.pid}"), (b.pid, f"process {b.pid}")}, f"rows {by['rows']}")
         only = recording.samples("process", f"--target={b.pid}")
         h.check(list(only.values()) == [recording.samples()[f"process {b.pid}"]], f"filtered: {only}")
+
+
+def exported(kind, *options):
+    """A view by this subcommand."""
+    return lambda recording, *filters: recording.view(kind, *options, *filters)
+
+
+def reported(by):
+    """A view by report; not what it says of the recording, which names every target."""
+    def view(recording, *options):
+        report = recording.report("--threshold=0", "--by", by, *options)
+        return json.dumps(report.get("rows") or report["tree"]).encode()
+    return view
+
+
+FUNCTIONS = (b"busy_loop", b"takes_seventy")
+COMMANDS = (b"workload-busy", b"workload-shares")
+FILES = (b"/workload-busy", b"/workload-shares")
+# How to have it, what tells the two programs apart in it, and whether it says whose something is: functions, files
+# and callers are those of all targets together.
+VIEWS = {
+    "function": (reported("function"), FUNCTIONS, False),
+    "file": (reported("file"), FILES, False),
+    "process": (reported("process"), COMMANDS, True),
+    "thread": (reported("thread"), COMMANDS, True),
+    "callees": (reported("callees"), FUNCTIONS, True),
+    "callers": (reported("callers"), FUNCTIONS, False),
+    "text": (exported("report", "--threshold=0"), FUNCTIONS, False),
+    "flamegraph": (exported("flamegraph", "-o", "-"), FUNCTIONS, True),
+    "collapsed": (exported("export", "--format=collapsed"), FUNCTIONS, True),
+    "pprof": (lambda *a: gzip.decompress(exported("export", "--format=pprof")(*a)), FUNCTIONS, True),
+}
+
+
+def test_views():
+    """Each view says which target it was, and filtered has only one target's functions."""
+    with t.gated(f"exec {h.workload('busy')} 0.5") as a, t.gated(f"exec {h.workload('shares')} 0.5") as b, \
+            t.Recording("-p", f"{a.pid},{b.pid}") as recording:
+        a.open()
+        b.open()
+        recording.end()
+        labels = [f"process {p.pid}".encode() for p in (a, b)]
+        for name, (view, told_by, labelled) in VIEWS.items():
+            both = view(recording)
+            wanted = (*told_by, *labels) if labelled else told_by
+            missing = [text for text in wanted if text not in both]
+            h.check(not missing, f"{name}: without {missing}")
+            for mine, other, p in ((*told_by, a), (*reversed(told_by), b)):
+                only = view(recording, f"--target={p.pid}")
+                h.check(mine in only and other not in only, f"{name} --target={p.pid}: not {mine} alone")
+        for label in labels:
+            found = recording.samples("target", f"--target={label.decode()}")
+            h.check(set(found) == {label.decode()}, f"targets: {found}, to be {label}")
 
 
 def test_threads():
@@ -142,5 +197,5 @@ def test_time():
         h.check(p.process.poll() is None, "the recording outlived the thread")
 
 
-t.main(test_processes, test_threads, test_thread_beside_its_process, test_children, test_started_while_opening,
-       test_thread_that_executes, test_refused, test_time)
+t.main(test_processes, test_views, test_threads, test_thread_beside_its_process, test_children,
+       test_started_while_opening, test_thread_that_executes, test_refused, test_time)
