@@ -2,9 +2,9 @@
 """
 What a flood by user A costs user B, on each way and on all. In turn, many times: A's flooders at work, or standing
 still with all they have open while as many processes of A's compute. Meanwhile B does the same work over and over, on
-each CPU: how much more of its own CPU time that takes, interrupts and all, is the median over the pairs. Beside it what
-the helper spends in a flood that goes on and on, in percent of one CPU, and how much of that its budgets allow. Runs
-where Ringside is installed: tests/bench/flood.sh does it.
+each CPU: how much more of its own CPU time that takes, interrupts and all, is the median over the pairs, and so is how
+much longer it takes on the clock. Beside it what the helper spends in a flood that goes on and on, in percent of one
+CPU, and how much of that its budgets allow. Runs where Ringside is installed: tests/bench/flood.sh does it.
 
 usage: flood.py [ROUNDS] [WAY...]
 """
@@ -59,11 +59,11 @@ def helper_cpu():
 
 
 def work():
-    """ns of this thread's CPU time that a fixed amount of work takes."""
-    began = time.thread_time_ns()
+    """ns that a fixed amount of work takes: of this thread's CPU time, and on the clock."""
+    began = time.thread_time_ns(), time.monotonic_ns()
     for _ in range(UNITS):
         sum(range(1000))
-    return time.thread_time_ns() - began
+    return time.thread_time_ns() - began[0], time.monotonic_ns() - began[1]
 
 
 class Worker:
@@ -77,7 +77,7 @@ class Worker:
             os.sched_setaffinity(0, {cpu})
             B.become()
             while os.read(ours, 1):
-                os.write(theirs, struct.pack("<Q", work()))
+                os.write(theirs, struct.pack("<QQ", *work()))
             os._exit(0)
         os.close(ours)
         os.close(theirs)
@@ -86,7 +86,7 @@ class Worker:
         os.write(self.w, b"x")
 
     def end(self):
-        return struct.unpack("<Q", os.read(self.r, 8))[0]
+        return struct.unpack("<QQ", os.read(self.r, 16))
 
     def close(self):
         os.kill(self.pid, signal.SIGKILL)
@@ -109,12 +109,12 @@ def let(runs, stands):
 
 
 def run(runs, stands, workers):
-    """ns that B's work takes beside it."""
+    """ns that B's work takes beside it, of CPU time and on the clock."""
     let(runs, stands)
     time.sleep(SETTLE)
     for worker in workers:
         worker.begin()
-    return sum(worker.end() for worker in workers)
+    return [sum(times) for times in zip(*[worker.end() for worker in workers])]
 
 
 def spends(flood, none):
@@ -127,7 +127,7 @@ def spends(flood, none):
 
 
 def measure(ways, workers):
-    """(B's CPU time in a flood by that beside none, for each pair; the helper's; how much of the flood there was)"""
+    """(B's times in a flood by those beside none, for each pair; the helper's CPU; how much of the flood there was)"""
     with Flood(A, ways) as flood, Flood(A, tuple(SPINNERS[:len(ways)])) as none:
         # What is allowed at first is not the point.
         time.sleep(2)
@@ -139,7 +139,7 @@ def measure(ways, workers):
             order = [(flood, none), (none, flood)][::1 if i % 2 else -1]
             results = {runs: run(runs, stands, workers) for runs, stands in order}
             flood.counts()
-            ratios.append(results[flood] / results[none])
+            ratios.append([a / b for a, b in zip(results[flood], results[none])])
         return ratios, spends(flood, none), flood.counts()
 
 
@@ -149,7 +149,7 @@ def main():
     subprocess.run(["polkit-rules", "/run/test.rules"], check=True)
     with B.connect() as c:
         h.open_session(c).close()
-    print(f"{'':>16}  {'work of B: CPU time +':>22}  {'half of the pairs':>18}  {'helper':>7}  {'allowed':>7}")
+    print(f"{'':>16}  {'work of B: CPU time +':>22}  {'half of the pairs':>18}  {'clock +':>8}  {'helper':>7}  {'allowed':>7}")
     with contextlib.ExitStack() as stack:
         workers = [stack.enter_context(Worker(cpu)) for cpu in sorted(os.sched_getaffinity(0))]
         for ways in [(way,) for way in WAYS] + [WAYS]:
@@ -157,9 +157,11 @@ def main():
             if sys.argv[2:] and name not in sys.argv[2:]:
                 continue
             ratios, spent, counts = measure(ways, workers)
-            low, middle, high = (f"{(r - 1) * 100:+.1f}" for r in statistics.quantiles(ratios, n=4))
+            cpu, clock = zip(*ratios)
+            low, middle, high = (f"{(r - 1) * 100:+.1f}" for r in statistics.quantiles(cpu, n=4))
+            longer = f"{(statistics.median(clock) - 1) * 100:+.1f} %"
             allowed = sum(ALLOWED.get(way, 0) for way in ways)
-            print(f"{name:>16}  {middle + ' %':>22}  {low + ' to ' + high + ' %':>18}  {spent * 100:>5.1f} %  "
+            print(f"{name:>16}  {middle + ' %':>22}  {low + ' to ' + high + ' %':>18}  {longer:>8}  {spent * 100:>5.1f} %  "
                   f"{allowed:>5.1f} %   {counts}", flush=True)
 
 
