@@ -12,9 +12,23 @@
 #include <linux/magic.h>
 #include <sys/sysmacros.h>
 #include <sys/vfs.h>
+#include <time.h>
+
+#include "util.h"
 
 /* Whoever has a namespace of its own may fill it with mounts, for each of its files to be looked for among. */
 #define MOUNTS_MAX 4096U
+#define KNOWN_NS UINT64_C(1000000000)
+/* A fiftieth of the time, and no more than this at once. */
+#define SHARE 50
+#define CREDIT_MAX (200 * INT64_C(1000000))
+
+static uint64_t now_monotonic(void) {
+        struct timespec t;
+
+        (void) clock_gettime(CLOCK_MONOTONIC, &t);
+        return (uint64_t) t.tv_sec * UINT64_C(1000000000) + (uint64_t) t.tv_nsec;
+}
 
 /* "MOUNT PARENT MAJOR:MINOR ROOT ..." */
 static bool mount_is_of_device(int proc_fd, const char *name, uint64_t mount, const MapsLine *line) {
@@ -38,14 +52,42 @@ static bool mount_is_of_device(int proc_fd, const char *name, uint64_t mount, co
         return false;
 }
 
-static bool is_on_mount_of_device(int fd, const MapsLine *line, const ProcessDir *dir) {
+/* What is not looked up for want of time does not fit, until there is some. */
+static bool may_look(FileIdentities *identities, uint64_t now) {
+        identities->credit = identities->credited == 0
+                                     ? CREDIT_MAX
+                                     : MIN(identities->credit + (int64_t) ((now - identities->credited) / SHARE), CREDIT_MAX);
+        identities->credited = now;
+        return identities->credit > 0;
+}
+
+static bool is_on_mount_of_device(FileIdentities *identities, int fd, const struct stat *st, const MapsLine *line,
+                                  const ProcessDir *dir) {
+        uint64_t now = now_monotonic();
+        MountVerdict *v = identities->known;
         struct statx stx;
 
         if (statx(fd, "", AT_EMPTY_PATH, STATX_MNT_ID, &stx) < 0 || !(stx.stx_mask & STATX_MNT_ID))
                 return false;
+        for (; v < identities->known + ELEMENTSOF(identities->known); v++)
+                if (now < v->until && v->mount == stx.stx_mnt_id && v->shown == st->st_dev &&
+                    v->dev_major == line->dev_major && v->dev_minor == line->dev_minor)
+                        return v->fits;
+        if (!may_look(identities, now))
+                return false;
         /* A mount in the namespace of the process, or in ours. */
-        return mount_is_of_device(AT_FDCWD, "/proc/self/mountinfo", stx.stx_mnt_id, line) ||
-               (dir->fd >= 0 && mount_is_of_device(dir->fd, "mountinfo", stx.stx_mnt_id, line));
+        v = &identities->known[identities->next++ % ELEMENTSOF(identities->known)];
+        *v = (MountVerdict){
+                .mount = stx.stx_mnt_id,
+                .shown = st->st_dev,
+                .dev_major = line->dev_major,
+                .dev_minor = line->dev_minor,
+                .fits = mount_is_of_device(AT_FDCWD, "/proc/self/mountinfo", stx.stx_mnt_id, line) ||
+                        (dir->fd >= 0 && mount_is_of_device(dir->fd, "mountinfo", stx.stx_mnt_id, line)),
+                .until = now + KNOWN_NS,
+        };
+        identities->credit -= (int64_t) (now_monotonic() - now);
+        return v->fits;
 }
 
 /* Before Linux 6.8 maps shows the device, and inode, of the file below. */
@@ -55,10 +97,11 @@ static bool may_be_upper(int fd, const MapsLine *line) {
         return line->dev_major != 0 && fstatfs(fd, &fs) == 0 && fs.f_type == OVERLAYFS_SUPER_MAGIC;
 }
 
-bool file_identity_fits(int fd, const struct stat *st, const MapsLine *line, const ProcessDir *dir) {
+bool file_identity_fits(FileIdentities *identities, int fd, const struct stat *st, const MapsLine *line,
+                        const ProcessDir *dir) {
         if (st->st_ino != line->inode)
                 return false;
         if (major(st->st_dev) == line->dev_major && minor(st->st_dev) == line->dev_minor)
                 return true;
-        return major(st->st_dev) == 0 && (is_on_mount_of_device(fd, line, dir) || may_be_upper(fd, line));
+        return major(st->st_dev) == 0 && (is_on_mount_of_device(identities, fd, st, line, dir) || may_be_upper(fd, line));
 }

@@ -36,6 +36,7 @@ typedef struct FileQuery {
         char *path;          /* without " (deleted)" once that is known not to be part of it */
         bool deleted;
         SymbolFile **bucket; /* where it is or will be */
+        FileIdentities *identities;
         int fd;              /* negative: could not be opened */
         struct stat st;
 } FileQuery;
@@ -54,6 +55,7 @@ struct Symbolizer {
         size_t n_open;
         SymbolFile *unknown, *jit, *vdso, *other_vdso, *vsyscall;
         size_t vdso_size;
+        FileIdentities identities;
         InternedName **names; /* a hash table that doubles */
         size_t n_names, n_name_buckets;
         uint64_t serial; /* of the last refresh */
@@ -267,7 +269,7 @@ static int open_proven(FileQuery *q, int path_fd_) {
                 return -ESTALE;
         if (find_opened(q))
                 return TAKE_FD(path_fd);
-        if (!file_identity_fits(path_fd, &q->st, q->line, &q->refresh->dir))
+        if (!file_identity_fits(q->identities, path_fd, &q->st, q->line, &q->refresh->dir))
                 return -ESTALE;
         return reopen_regular(TAKE_FD(path_fd), &q->st);
 }
@@ -438,6 +440,7 @@ int symbolizer_get_file(Symbolizer *s, Refresh *refresh, const MapsLine *line, S
                 .line = line,
                 .path = path,
                 .bucket = get_bucket(s, line),
+                .identities = &s->identities,
                 .fd = -1,
         };
         SymbolFile *file;
