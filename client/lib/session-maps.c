@@ -98,7 +98,8 @@ static int note_sample(SessionMaps *maps, uint32_t pid) {
         if (pid == maps->sampled)
                 return 0;
         maps->sampled = pid;
-        if (table_get(&maps->known, (TableKey){ .a = pid }) != MAPS_WANTED)
+        /* One that is not known at all was forgotten, of too many. */
+        if (table_get(&maps->known, (TableKey){ .a = pid }) == MAPS_KNOWN)
                 return 0;
         r = set_known(maps, pid, MAPS_KNOWN);
         if (r < 0 || can_read_maps(pid))

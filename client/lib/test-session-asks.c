@@ -346,14 +346,14 @@ static void test_maps(void **state) {
         assert_int_equal(count_fds(), fds);
 }
 
-/* What was never asked for is no child's either; the kernel's own threads have nothing; one that ended is another. */
+/* What was never asked for is no child's either; the kernel's own threads have nothing; nobody knows who is forgotten. */
 static void test_whose_maps(void **state) {
         static const struct {
                 unsigned kind, flags, sampled, asked;
         } steps[] = {
                 { RS_PROCESS_FORK, 0, 1, 1 }, { RS_PROCESS_FORK, 0, 1, 2 }, { RS_PROCESS_EXEC, 0, 0, 2 },
-                { RS_PROCESS_EXIT, 0, 1, 2 }, { RS_PROCESS_SEEN, RS_PROCESS_KERNEL, 1, 2 },
-                { RS_PROCESS_SEEN, 0, 1, 3 }, { RS_PROCESS_COMM, 0, 1, 3 },
+                { RS_PROCESS_EXIT, 0, 1, 3 }, { RS_PROCESS_SEEN, RS_PROCESS_KERNEL, 1, 3 },
+                { RS_PROCESS_SEEN, 0, 1, 4 }, { RS_PROCESS_COMM, 0, 1, 4 },
         };
         Fixture *f = *state;
 
@@ -376,7 +376,7 @@ static void test_whose_maps(void **state) {
                 assert_int_equal(f->cookie, steps[i].asked);
                 assert_int_equal(f->session->cookie, steps[i].asked);
         }
-        assert_int_equal(count_requests(f, RS_MAPS), 3);
+        assert_int_equal(count_requests(f, RS_MAPS), 4);
 }
 
 /* Of a hostile answer what makes sense is taken, and it is never asked in circles. */
