@@ -93,15 +93,13 @@ void kernel_build_take(KernelBuild *build) {
         KernelGeneration result;
         Packet packet;
         int r, map_fd = -1;
+        bool told;
 
         r = packet_receive(build->child_fd, &result, sizeof(result), 1, MSG_DONTWAIT, &packet);
         build->child_fd = close_fd(build->child_fd);
-        /* It died: another may not, later. Where it only says that there are no names, there never will be any. */
-        if (r <= 0 || packet.size != sizeof(result)) {
-                build->modules_hash = 0;
-                build->wait = MIN(2 * build->wait + 1, 60U);
-        } else if (packet.n_fds == 1 && fcntl(packet.fds[0], F_GET_SEALS) == KERNEL_NAMES_SEALS &&
-                   result.next_module >= build->newest.next_module && (map_fd = ranges_to_map(&result.ranges)) >= 0) {
+        told = r > 0 && packet.size == sizeof(result);
+        if (told && packet.n_fds == 1 && fcntl(packet.fds[0], F_GET_SEALS) == KERNEL_NAMES_SEALS &&
+            result.next_module >= build->newest.next_module && (map_fd = ranges_to_map(&result.ranges)) >= 0) {
                 close_fd(build->map_fd);
                 close_fd(build->newest.names_fd);
                 result.number = build->newest.number + 1;
@@ -110,6 +108,10 @@ void kernel_build_take(KernelBuild *build) {
                 build->map_fd = map_fd;
                 build->size = lseek(result.names_fd, 0, SEEK_END);
                 build->wait = 0;
+        } else if (!told || packet.n_fds > 0) {
+                /* It died, or what it made is of no use: another may fare better. Without names it sends none. */
+                build->modules_hash = 0;
+                build->wait = MIN(2 * build->wait + 1, 60U);
         }
         if (r > 0)
                 packet_done(&packet);
