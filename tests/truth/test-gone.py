@@ -71,9 +71,16 @@ class Sleepy(Recording):
 
 
 def check_brief(title, recording):
-    """All of the short-lived processes are in, and nearly all samples have file and function."""
+    """
+    Each of the short-lived processes has samples, and nearly all samples have file and function. Those in the kernel
+    are not counted: without profile-kernel they are [kernel] and no more, whatever is known of the process, and would
+    only make that share greater.
+    """
     used = float(recording.printed.split()[0])
     rows = leaves(recording.path)
+    processes = [row for row in recording.report("process")["rows"] if row["name"].startswith("workload-brief")]
+    sampled = sum(row["self_samples"] > 0 for row in processes)
+    check(sampled == N, f"{title}: {sampled} of {N} processes have samples")
     own = [(path, name) for comm, path, name, kernel in rows if comm.startswith("workload-brief") and not kernel]
     named = sum(bool(path and name and path[0] in "/[" and path != "[unknown]") for path, name in own)
     check(named >= NAMED_PERCENT / 100 * len(own) > 0,
