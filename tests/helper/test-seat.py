@@ -6,10 +6,12 @@ session.
 """
 
 import contextlib
+import json
 import os
 import select
 import signal
 import subprocess
+import tempfile
 import threading
 
 import harness as h
@@ -119,6 +121,40 @@ def test_seat_becomes_inactive():
         h.until("its process is gone", lambda: len(h.role_pids("session")) == 1)
         # Nobody was asked about everybody's processes for this one.
         lives(own, connection)
+
+
+def test_client_says_so():
+    """Whoever records is told why it ends, and what was recorded until then is whole."""
+    with seated() as (logind, _), tempfile.TemporaryDirectory(prefix="ringside-seat-") as directory:
+        os.chown(directory, A.uid, A.gid)
+        path = directory + "/x.ringside"
+        with subprocess.Popen(["as-user", A.name, "ringside", "record", "-a", "--no-ask", "-F", "99", "-o", path, "--",
+                               h.workload("busy"), "1000"], stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL,
+                              stderr=subprocess.PIPE, text=True) as record:
+            try:
+                h.until("half a second is recorded", lambda: busy_seconds(record.pid) > 0.5)
+                logind.set_active(False)
+                # At once: its command goes on.
+                h.check(select.select([record.stderr], [], [], h.PATIENCE)[0], "nothing is said")
+            finally:
+                record.send_signal(signal.SIGTERM)
+            said = " ".join(record.stderr.read().split())
+        h.check("the permission to profile was withdrawn: your seat is no longer active" in said, said)
+        h.check("What was recorded is kept" in said, said)
+        report = json.loads(subprocess.run(["as-user", A.name, "ringside", "report", "--format=json", path],
+                                           stdout=subprocess.PIPE, check=True).stdout)
+        h.check(report["recording"]["finished"] and "busy_loop" in [row["name"] for row in report["rows"]],
+                f"what is kept: {report}")
+
+
+def busy_seconds(recorder):
+    """What the command of a recording has had of CPU time."""
+    for child in h.read(f"/proc/{recorder}/task/{recorder}/children").split():
+        with contextlib.suppress(OSError):
+            if h.read(f"/proc/{child}/comm") == "workload-busy\n":
+                fields = h.read(f"/proc/{child}/stat").rpartition(")")[2].split()
+                return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+    return 0
 
 
 def test_session_is_removed():
@@ -280,6 +316,6 @@ def test_flat():
 
 
 subprocess.run(["polkit-rules", os.environ["RINGSIDE_TEST_SOURCE"] + "/tests/lib/profile-system.rules"], check=True)
-h.main(test_without_logind, test_seat_becomes_inactive, test_session_is_removed, test_names_unread, test_before_hello,
-       test_users_service, test_not_watched, test_two_sessions, test_while_polkit_is_asked, test_many_signals, test_storm, test_spoofed,
-       test_logind_restarts, test_flat)
+h.main(test_without_logind, test_seat_becomes_inactive, test_client_says_so, test_session_is_removed, test_names_unread,
+       test_before_hello, test_users_service, test_not_watched, test_two_sessions, test_while_polkit_is_asked,
+       test_many_signals, test_storm, test_spoofed, test_logind_restarts, test_flat)
