@@ -23,8 +23,8 @@
 #define BUDGET_SYSTEM_RATE 10000U    /* Hz, on the machine, of those an administrator has allowed to see everybody */
 #define BUDGET_TASK_RATE_USER 20000U /* Hz: task-bound events are paid for by their tasks */
 /*
- * Sessions that one user opens: so many at once, later as many a minute as come back. Each costs the helper some
- * sixty milliseconds of CPU time before its first sample, most of it the kernel's check of the programs.
+ * Sessions that one user opens: so many at once, later as many a minute as come back. Each costs the helper
+ * a hundred milliseconds of CPU time and more before its first sample, until the programs are loaded.
  */
 #define BUDGET_OPENS_USER 60U
 #define BUDGET_OPENS_MINUTE 30U

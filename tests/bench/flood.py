@@ -26,7 +26,7 @@ from flood import WAYS, Flood, ask_and_ask, open_and_leave
 A, B = h.users()
 ROUNDS = int(sys.argv[1]) if len(sys.argv) > 1 else 100
 UNITS = 10000  # of B's work: about a sixth of a second
-OPENS, OPENS_MINUTE, OPEN_SECONDS, SESSION_SHARE = 60, 30, 0.06, 1 / 64  # docs/budgets.md
+OPENS, OPENS_MINUTE, OPEN_SECONDS, SESSION_SHARE = 60, 30, 0.1, 1 / 64  # docs/budgets.md
 TICK = os.sysconf("SC_CLK_TCK")
 SETTLE = 0.2  # s, for what lies in the sockets
 GOES_ON = 20  # s
