@@ -10,8 +10,8 @@
  * SECRETS: lines of "START END NAME", hexadecimal. Prints "hit NAME VALUE WHERE" for each that is found (the first
  * few of a name in full, all in the totals) and "scanned BYTES". On a ring it behaves as the worst of readers: it
  * watches the pages that are being filled at this moment, over and over, takes nothing for granted of positions and
- * record heads, and now and then sweeps all that was ever written. It also is the ring's reader, and copies
- * what it reads to DUMP, so that the ring never runs full.
+ * record heads, and now and then sweeps all that was ever written, and what stands beside the positions. It also is
+ * the ring's reader, and copies what it reads to DUMP, so that the ring never runs full.
  */
 
 #include <fcntl.h>
@@ -33,6 +33,9 @@
 #define BEHIND 4096
 #define AHEAD 8192
 #define LOOKS_PER_SWEEP 20000
+/* So near at every offset each time; all of it only now and then, for that takes as long as several looks. */
+#define NEAR 256
+#define LOOKS_PER_CLOSE_LOOK 16
 #define WORDS_MAX (1u << 23)
 #define RECENT_MAX 4096
 
@@ -97,8 +100,8 @@ static Secret *scan_find(Scan *scan, uint64_t value) {
                 else
                         high = middle;
         }
-        /* Few ranges hold others. */
-        for (size_t i = low; i-- > 0 && i + 64 > low;)
+        /* Few ranges hold others, and none more than there are modules. */
+        for (size_t i = low; i-- > 0 && i + 1024 > low;)
                 if (value < scan->secrets[i].end)
                         return &scan->secrets[i];
         return NULL;
@@ -217,11 +220,19 @@ static int ring_take(Ring *ring, Scan *scan) {
         return 0;
 }
 
-static void ring_look(Ring *ring, Scan *scan) {
+static void ring_look(Ring *ring, Scan *scan, size_t behind, size_t ahead, size_t step) {
         uint64_t end = atomic_load_explicit(ring->producer, memory_order_relaxed) & ~7ULL;
-        uint64_t from = (end + ring->size - BEHIND) % ring->size;
+        uint64_t from = (end + ring->size - behind) % ring->size;
 
-        scan_bytes(scan, ring->data + from, BEHIND + AHEAD, 8, "page", end - BEHIND);
+        scan_bytes(scan, ring->data + from, behind + ahead, step, "page", end - behind);
+}
+
+/* The rest of these pages is the kernel's, and nothing is to be in it. */
+static void ring_look_at_positions(Ring *ring, Scan *scan) {
+        size_t page = sysconf(_SC_PAGESIZE);
+
+        scan_bytes(scan, (const volatile uint8_t *) ring->consumer, page, 1, "consumer", 0);
+        scan_bytes(scan, (const volatile uint8_t *) ring->producer, page, 1, "producer", 0);
 }
 
 static int ring_watch(Ring *ring, Scan *scan, double seconds) {
@@ -231,9 +242,13 @@ static int ring_watch(Ring *ring, Scan *scan, double seconds) {
         clock_gettime(CLOCK_MONOTONIC, &now);
         end = now.tv_sec + now.tv_nsec / 1e9 + seconds;
         for (unsigned looks = 0;; looks++) {
-                ring_look(ring, scan);
-                if (looks % 64 == 0 && ring_take(ring, scan) < 0)
-                        return -1;
+                ring_look(ring, scan, NEAR, NEAR, 1);
+                ring_look(ring, scan, BEHIND, AHEAD, looks % LOOKS_PER_CLOSE_LOOK == 0 ? 1 : 8);
+                if (looks % 64 == 0) {
+                        ring_look_at_positions(ring, scan);
+                        if (ring_take(ring, scan) < 0)
+                                return -1;
+                }
                 if (looks % LOOKS_PER_SWEEP == 0) {
                         scan_bytes(scan, ring->data, ring->size, 1, "sweep", 0);
                         clock_gettime(CLOCK_MONOTONIC, &now);
