@@ -10,6 +10,9 @@ Secret are the core text, the modules' and the run-time code's area, the direct 
 64-bit values at any offset, and as two halves. Ids of stacks are compared with hashes over raw frames for every
 base the kernel may have been loaded at.
 
+What stands in the ring for a moment only is found at any offset near the producer's position; elsewhere, where it is not
+aligned, by one look of sixteen.
+
 What can be said of halves. Half an address is 32 bits like any others; and of the million different words of a session,
 in which times and ids are as good as random, a few are in any set of thousands. So wherever a half stands, near the
 other or not, it cannot be told by itself, but by their number (halves.c):
@@ -18,6 +21,10 @@ other or not, it cannot be told by itself, but by their number (halves.c):
   real one there must not be CLEARLY times as many words as at any other, and SOME more. So a leak that gives away fewer
   different addresses than that, some thirty, is not found here. Where it stands in one record with its frame not one is
   chance, and none is overlooked.
+- Lower halves of the modules' text, the same way, against the same modules moved by up to 256 pages: they begin
+  at one of 1024 pages (module_load_offset). Ten to twenty different addresses are found; fewer are not, but where they
+  stand in one record with their frame. A kernel without modules shows nothing of this: that halves of modules are
+  found is shown with some that are made up.
 - Lower halves of tasks and what belongs to them, against the same set moved by a little, the same way: some eight
   objects are found. Of those that begin a page, as stacks do, nothing can be said: so do offsets in files.
 - Upper halves of these, which tell where the direct map and the stacks are: there are a handful, and chance has one of
@@ -34,6 +41,7 @@ this test means something.
 import contextlib
 import mmap
 import os
+import random
 import re
 import signal
 import sqlite3
@@ -60,8 +68,10 @@ SECONDS = float(os.environ.get("RINGSIDE_LEAK_SECONDS", "4"))
 # arch/x86: the kernel is put at a multiple of 2 MiB in this GiB (CONFIG_RANDOMIZE_BASE, Documentation/x86/x86_64/mm).
 TEXT_AREA, TEXT_STEP, BASES = 0xffffffff80000000, 2 << 20, 512
 MODULES_END = 0xffffffffff000000
+MODULE_STEP = 4096
+MADE_AT_RUN_TIME = re.compile(r"\[(bpf|__builtin__)")
 CLEARLY, SOME = 3, 4
-BY_NUMBERS = {"many text", "many objects", "upper"}
+BY_NUMBERS = {"many text", "many modules", "many objects", "upper"}
 
 
 def told():
@@ -73,16 +83,20 @@ class Secrets:
     """What root knows, as the file that the scanner reads."""
 
     def __init__(self):
-        symbols = {}
+        symbols, self.modules = {}, {}
         with open("/proc/kallsyms", encoding="ascii", errors="replace") as f:
             for line in f:
                 fields = line.split()
                 if len(fields) == 3:
                     symbols[fields[2]] = int(fields[0], 16)
+                elif len(fields) == 4 and fields[1] in "tTwW" and not MADE_AT_RUN_TIME.match(fields[3]):
+                    functions = self.modules.setdefault(fields[3][1:-1], {})
+                    functions[fields[2]] = min(int(fields[0], 16), functions.get(fields[2], 1 << 64))
         self.stext, self.etext = symbols["_stext"], symbols["_etext"]
         self.places = {a - self.stext for a in symbols.values() if self.stext <= a < self.etext}
         h.check(self.stext >= TEXT_AREA, "root does not see where the kernel is")
         lines = [(self.stext, self.etext, "core-text"), (self.etext, MODULES_END, "modules-and-jit")]
+        lines += [(min(f.values()), (max(f.values()) | 4095) + 1, "module") for f in self.modules.values()]
         tasks = [[int(field, 16) for field in line.split()] for line in told()]
         h.check(len(tasks) > 50, f"only {len(tasks)} tasks")
         stacks = {task[1] for task in tasks} - {0}
@@ -123,23 +137,50 @@ class Secrets:
         self.objects = {a for a in addresses if 0 < a < TEXT_AREA and a % 64 == 0}
         h.check(len(self.objects) > 200, f"only {len(self.objects)} objects")
 
-    def halves(self, offsets, words):
-        """Words (halves.c) for what there are too many halves among these files' words: a set of what."""
-        paths = []
-        for name, numbers in ("places", self.places | offsets), ("objects", self.objects):
-            paths.append(os.path.join(self.directory.name, name))
-            with open(paths[-1], "w", encoding="ascii") as f:
+    def starts(self, names):
+        """Where each module begins, by the number in a session's names (kernel-names.h): at its first function."""
+        starts = {0: self.stext}
+        if not names:
+            return starts
+        n, n_symbols = struct.unpack_from("<II", names, 16)
+        symbols = 32 + 16 * n
+
+        def string(at):
+            at += symbols + 8 * n_symbols
+            return names[at:names.index(b"\0", at)].decode()
+        for i in range(n):
+            number, name, first, _ = struct.unpack_from("<IIII", names, 32 + 16 * i)
+            functions = self.modules.get(string(name), {})
+            function = string(struct.unpack_from("<I", names, symbols + 8 * first + 4)[0])
+            if number and function in functions:
+                starts[number] = functions[function]
+        return starts
+
+    def halves(self, addresses, words):
+        """
+        Words (halves.c) for what there are too many halves among these files' words: a set of what. addresses: those
+        of frames, besides what root knows.
+        """
+        in_text = {a for a in addresses if a < self.etext}
+        in_modules = {a for functions in self.modules.values() for a in functions.values()} | addresses - in_text
+        first = min(in_modules, default=MODULES_END) & -MODULE_STEP
+        sets = {"text": (self.stext, TEXT_AREA + (self.stext & TEXT_STEP - 1), TEXT_STEP, BASES,
+                         *self.places, *(a - self.stext for a in in_text)),
+                "modules": (first, first - BASES // 2 * MODULE_STEP, MODULE_STEP, BASES,
+                            *(a - first for a in in_modules)),
+                "objects": self.objects}
+        paths = [os.path.join(self.directory.name, name) for name in sets]
+        for path, numbers in zip(paths, sets.values()):
+            with open(path, "w", encoding="ascii") as f:
                 f.write("".join(f"{number:x}\n" for number in numbers))
-        base = TEXT_AREA + (self.stext & TEXT_STEP - 1)
-        out = subprocess.run([HALVES, paths[0], f"{self.stext:x}", f"{base:x}", f"{TEXT_STEP:x}", f"{BASES:x}",
-                              paths[1], *words], stdout=subprocess.PIPE, check=True, text=True).stdout
-        found = set()
-        lines = [line.split() for line in out.splitlines()]
-        for i, (what, *counts) in enumerate(lines):
+        out = subprocess.run([HALVES, *paths, *words], stdout=subprocess.PIPE, check=True, text=True).stdout
+        found, file = set(), -1
+        for what, *counts in (line.split() for line in out.splitlines()):
+            file += what == "text"
             hits, most, _ = map(int, counts)
             many = hits > 0 if what == "upper" else hits >= CLEARLY * most + SOME
-            if many or i < 3:
-                print(f"{os.path.basename(words[i // 3])}: {what} {' '.join(counts)}", flush=True)
+            if many or file == 0:
+                print(f"{os.path.basename(words[file])}: {what} {' '.join(counts)}", flush=True)
             if many:
                 found.add("upper" if what == "upper" else "many " + what)
         return found
@@ -308,17 +349,18 @@ class Records:
         n = sum(struct.unpack_from("<HH", stack, 20))
         return struct.unpack_from(f"<{n}Q", stack, 24)
 
-    def kernel_offsets(self, record):
-        """Offsets into the core text that this record tells."""
+    def addresses(self, record, starts):
+        """Of the kernel frames that this record tells: each with its offset into the core's or a module's text."""
         frames = self.frames(record) if record[0] == self.STACK else struct.unpack_from("<Q", record, 24)
-        return {f & 0xffffffffffff for f in frames if f & self.KERNEL and f >> 48 & 0x7fff == 0}
+        offsets = {(f >> 48 & 0x7fff, f & 0xffffffffffff) for f in frames if f & self.KERNEL}
+        return {(starts[module] + offset, offset) for module, offset in offsets if module in starts}
 
-    def halves(self, stext):
+    def halves(self, starts):
         """How many frames have the lower half of their address beside them, at any offset of their record."""
         hits = 0
         for record in self.samples + self.stacks:
-            for offset in self.kernel_offsets(record):
-                low = struct.pack("<I", stext + offset & 0xffffffff)
+            for address, offset in self.addresses(record, starts):
+                low = struct.pack("<I", address & 0xffffffff)
                 # A frame's own bytes hold its offset, not its address.
                 hits += low in record and low != struct.pack("<I", offset & 0xffffffff)
         return hits
@@ -376,12 +418,14 @@ def look(secrets, whole, everybody=False):
         dump = os.path.join(directory, "dump")
         totals, scanned, out, names, known = profile(secrets, given, dump, everybody)
         if totals:
-            leaks.add("ring")
+            leaks |= {"ring"} | {f"{name} in ring" for name in totals}
             print("".join(re.findall(r"^hit.*\n", out, re.M)[:8]), end="")
-        if re.search(r"^hit \S+ \S+ (page|sweep)", out, re.M) and not re.search(r"^hit \S+ \S+ record", out, re.M):
+        where = set(re.findall(r"^hit \S+ \S+ (page|sweep|consumer|producer|record)\+", out, re.M))
+        if where and "record" not in where:
             leaks.add("page")
         records = Records(dump)
-        if records.halves(secrets.stext):
+        starts = secrets.starts(names)
+        if records.halves(starts):
             leaks.add("halves")
         matches, compared = ids(secrets, dump, known)
         if matches:
@@ -397,18 +441,21 @@ def look(secrets, whole, everybody=False):
         for path in given.files:
             if texts(secrets, path, numbers):
                 leaks.add("text")
-        offsets = {o for r in records.samples + records.stacks for o in records.kernel_offsets(r)}
+        told_of = {a for r in records.samples + records.stacks for a, _ in records.addresses(r, starts)}
+        in_text = {a for a in told_of if a < secrets.etext}
         with open(dump + ".numbers", "wb") as f:
             f.write(b"".join(struct.pack("<Q", number) for number in numbers))
-        leaks |= secrets.halves(offsets, [*words, dump + ".numbers"])
+        leaks |= secrets.halves(told_of, [*words, dump + ".numbers"])
         kernel = sum(records.frames(s)[0] >> 63 for s in records.stacks)
         print(f"{scanned >> 20} MiB of pages looked at, {len(records.samples)} samples, {len(records.stacks)} "
-              f"stacks, {kernel} of them with the kernel's part, {len(offsets)} places in the core text, "
-              f"{compared} hashes, {', '.join(sorted(leaks)) or 'no leak'}", flush=True)
+              f"stacks, {kernel} of them with the kernel's part, {len(in_text)} places in the core text, "
+              f"{len(told_of - in_text)} in modules, {compared} hashes, "
+              f"{', '.join(sorted(leaks)) or 'no leak'}", flush=True)
         if whole:
             # Without these the rest would show nothing.
-            h.check(len(records.samples) > 1000 and kernel > 300 and len(offsets) > 300 and compared > 300 * BASES,
+            h.check(len(records.samples) > 1000 and kernel > 300 and len(in_text) > 300 and compared > 300 * BASES,
                     "too little came for this to mean anything")
+            h.check(not secrets.modules or len(told_of - in_text) > 3, "too little came of modules")
             h.check(not everybody or len({struct.unpack_from("<I", r, 16) for r in records.samples}) > 2 * len(WORK),
                     "hardly anybody else was seen")
             h.check(names and len(names) > 1 << 20, "no names of the kernel's functions")
@@ -425,7 +472,53 @@ def leaks_of(**kwargs):
     return leaks
 
 
+def test_scanner():
+    """What a ring shows at odd offsets, out of the sweeps' way, and beside its positions, which both are 0 here."""
+    secrets = Secrets()
+    page = os.sysconf("SC_PAGESIZE")
+    for where, at in ("page", 2 * page + RING + 1003), ("consumer", 1003), ("producer", page + 1003):
+        with open(os.memfd_create("ring"), "r+b", buffering=0) as f:
+            f.truncate(2 * page + 2 * RING)
+            os.pwrite(f.fileno(), struct.pack("<Q", secrets.stext + 0x1234), at)
+            _, _, out = secrets.scan(secrets.path + ".words", "ring", f.fileno(), RING, 0.1, os.devnull,
+                                     pass_fds=[f.fileno()])
+        h.check(re.search(rf"^hit core-text \S+ {where}\+", out, re.M), f"not found in a {where}: {out}")
+
+
+def test_halves_of_modules():
+    """Of modules that are made up, for there may be none here, among words that are as good as random."""
+    secrets = Secrets()
+    secrets.note_objects()
+    numbers = random.Random(1)
+    functions = [0xffffffffc0123000 + 16 * at for at in numbers.sample(range(1 << 16), 5000)]
+    secrets.modules = {"module": {str(a): a for a in functions}}
+    told_of = {a + 5 for a in functions[:100]}
+    words = [numbers.getrandbits(32) for _ in range(1 << 18)]
+    for leak, expected in ([], False), (functions[:20], True), (sorted(told_of)[:20], True):
+        path = secrets.path + ".words"
+        with open(path, "wb") as f:
+            f.write(struct.pack(f"<{len(words) + len(leak)}I", *words, *(a & 0xffffffff for a in leak)))
+        found = secrets.halves(told_of, [path])
+        h.check(("many modules" in found) == expected, f"{len(leak)} halves of modules: {found}")
+    # Its names, as of a session; and a stack of one frame, with the half of its address in the id and without.
+    first = min(functions)
+    names = (struct.pack("<IIQIIQ", 0x6e6b7372, 1, 1, 2, 2, 0) + struct.pack("<IIII", 0, 0, 0, 1) +
+             struct.pack("<IIII", 7, 7, 1, 1) + struct.pack("<IIII", 0, 0, 0, 14) +
+             f"kernel\0module\0{first}\0".encode())
+    starts = secrets.starts(names)
+    h.check(starts == {0: secrets.stext, 7: first}, f"modules begin at {starts}")
+    for half, expected in (0, 0), (first + 0x125 & 0xffffffff, 1):
+        record = struct.pack("<B7xIIIHHQ", Records.STACK, half, 1, 1, 1, 0, Records.KERNEL | 7 << 48 | 0x125)
+        with open(path, "wb") as f:
+            f.write(struct.pack("<I", len(record)) + record)
+        h.check(Records(path).halves(starts) == expected, "the half of a module's address beside its frame")
+
+
 def test_nothing_leaks():
+    """
+    What user A's own processes show. Modules are among it where the kernel has some: that is so where tests/system
+    runs this.
+    """
     leaks = leaks_of()
     h.check(not leaks, f"leaks: {leaks}")
 
@@ -499,4 +592,4 @@ def test_planted():
 
 
 if __name__ == "__main__":
-    h.main(test_nothing_leaks, test_everybody, test_renames, test_planted)
+    h.main(test_scanner, test_halves_of_modules, test_nothing_leaks, test_everybody, test_renames, test_planted)
