@@ -571,8 +571,20 @@ def install(program):
     h.until("the old helper has ended", lambda: not h.helpers())
 
 
+LOOKS = 10
 MUTANTS = {1: {"ring"}, 2: {"page"}, 3: {"ids"}, 4: {"halves", "many text"}, 5: {"many text"},
            6: {"many objects", "upper"}}
+
+
+def look_for(expected, what):
+    """What stands in the ring for a moment is seen by who is on a CPU just then: where others are, it takes longer."""
+    leaks = set()
+    for _ in range(LOOKS):
+        leaks = look(Secrets(), whole=False)
+        if expected <= leaks:
+            return
+        print(f"{what}: {leaks}, not {expected}; again", flush=True)
+    h.check(False, f"{what} is not found: {leaks}")
 
 
 def test_planted():
@@ -582,11 +594,9 @@ def test_planted():
     try:
         for number, found in MUTANTS.items():
             install(h.read(f"{PROGRAMS}/ringside-helper-leak-{number}", "rb"))
-            leaks = look(Secrets(), whole=False)
-            h.check(found <= leaks, f"planted leak {number} is not found: {leaks}")
+            look_for(found, f"planted leak {number}")
         install(h.read(TEXT_MUTANT, "rb"))
-        leaks = look(Secrets(), whole=False)
-        h.check("text" in leaks, f"an address in an error's text is not found: {leaks}")
+        look_for({"text"}, "an address in an error's text")
     finally:
         install(original)
 
