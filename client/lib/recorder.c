@@ -370,7 +370,7 @@ int ringside_recorder_push(const RingsideRecord *record, void *userdata) {
         }
         if (r < 0)
                 return r;
-        if (is_urgent(record) || queue_get_bytes(&recorder->queue) > WAKE_BYTES)
+        if (is_urgent(record) || queue_get_bytes(&recorder->queue) > MIN(WAKE_BYTES, recorder->queue.limit / 2))
                 wake(recorder);
         return 0;
 }

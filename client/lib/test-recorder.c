@@ -152,7 +152,7 @@ static void test_long_reader(void **state) {
         do {
                 for (int i = 0; i < 1000; i++, n++)
                         assert_return_code(push_sample(recorder, getpid()), 0);
-                usleep(20000);
+                usleep(60000); /* the queue takes three times as many, while the thread waits for a processor */
                 assert_return_code(ringside_recorder_get_statistics(recorder, &s), 0);
         } while (s.dropped == 0 && n < 100000);
         sqlite3_finalize(statement);
@@ -177,13 +177,13 @@ static void test_unfinished(void **state) {
         assert_int_equal(ringside_recording_get_info(recording)->samples, 1);
 }
 
-/* Within a second what was pushed is on disk, without anybody asking. */
+/* What was pushed is on disk soon, without anybody asking: within a second where there is a processor to do it. */
 static void test_commits_by_itself(void **state) {
         Place *place = *state;
         _cleanup_(ringside_recorder_freep) RingsideRecorder *recorder = start(place, NULL);
 
         assert_return_code(push_sample(recorder, getpid()), 0);
-        for (int i = 0; i < 100 && count_rows(place->file, "sample") < 1; i++)
+        for (int i = 0; i < 3000 && count_rows(place->file, "sample") < 1; i++)
                 usleep(10000);
         assert_int_equal(count_rows(place->file, "sample"), 1);
 }
