@@ -14,6 +14,7 @@
 #include "kernel.h"
 #include "leak.h"
 #include "output.h"
+#include "repeat.h"
 #include "walk.h"
 
 /* Set before the programs are loaded: RS_GRANT_KERNEL. */
@@ -111,13 +112,10 @@ __noinline int kernel_step(__u32 i) {
         return STEP_GOES_ON;
 }
 
-__noinline int kernel_rewrite(void) {
+static long kernel_turn(__u32 i, void *unused) {
         struct kernel_raw *raw = kernel_raw_get();
 
-        for (__u32 i = 0; raw && i < RS_KERNEL_FRAMES_MAX; i++)
-                if (i * sizeof(__u64) >= raw->size || kernel_step(i) == STEP_ENDED)
-                        break;
-        return 0;
+        return !raw || i * sizeof(__u64) >= raw->size || kernel_step(i) == STEP_ENDED ? TURN_IS_LAST : TURN_GOES_ON;
 }
 
 /* LEAK_REWRITTEN: whoever watches the page sees it. */
@@ -170,7 +168,7 @@ static __always_inline void kernel_walk(struct scratch *s, struct sample_context
         raw->size = n;
         if (LEAKS(LEAK_REWRITTEN))
                 leak_rewritten(raw->frames[0]);
-        kernel_rewrite();
+        repeat(RS_KERNEL_FRAMES_MAX, kernel_turn, 0);
         if (LEAKS(LEAK_ELSEWHERE))
                 raw->frames[RS_KERNEL_FRAMES_MAX - 1] = CONTEXT_IP(ctx);
         s->walk.max += s->walk.nr_kernel;

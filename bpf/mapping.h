@@ -19,6 +19,7 @@
 #include "control.h"
 #include "process-key.h"
 #include "output.h"
+#include "repeat.h"
 #include "rule.h"
 #include "vma.h"
 #include "walk.h"
@@ -283,17 +284,13 @@ __noinline int mapping_check(__u64 address, bool leaf) {
 }
 
 /* Callers. */
-__noinline int mapping_check_frames(void) {
+static long mapping_turn(__u32 i, void *unused) {
         struct scratch *s = scratch_get();
 
-        if (!s)
-                return 0;
-        for (__u32 i = 0; i < RS_FRAMES_MAX; i++) {
-                if (i >= s->walk.n)
-                        break;
-                mapping_check(s->frames[i], false);
-        }
-        return 0;
+        if (!s || i >= s->walk.n)
+                return TURN_IS_LAST;
+        mapping_check(s->frames[i & RS_FRAMES_MAX], false);
+        return TURN_GOES_ON;
 }
 
 /* The state of the task's address space, by which its stacks are known to be checked; never 0. */
@@ -329,7 +326,7 @@ static __always_inline bool mapping_report(__u64 leaf, bool callers) {
         if (!s || !s->usable)
                 return true;
         if (callers)
-                mapping_check_frames();
+                repeat(RS_FRAMES_MAX, mapping_turn, 0);
         mapping_check(leaf, true);
         return s->address == 0 || (mapping_tell() && !s->rest);
 }

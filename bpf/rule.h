@@ -28,6 +28,7 @@
 #include "kernel.h"
 
 #include "control.h"
+#include "repeat.h"
 
 /* Set once, at HELLO, before anything is attached. */
 struct rs_identity identity = {};
@@ -101,17 +102,20 @@ __noinline __u64 rule_owns_level(__u64 address) {
         return (__u64) parent;
 }
 
+static long rule_owns_turn(__u32 i, void *context) {
+        __u64 *address = context;
+
+        *address = rule_owns_level(*address);
+        return *address == OWNS_NO || *address == OWNS_YES ? TURN_IS_LAST : TURN_GOES_ON;
+}
+
 /*
  * cap_capable() for CAP_SYS_PTRACE in a user namespace: the client holds it in its own namespace
  * (direct mode only), or its user owns a child of its own namespace that is this one or above it.
  */
 __noinline int rule_owns(__u64 address) {
-        for (int i = 0; i < USER_NS_DEPTH_MAX; i++) {
-                address = rule_owns_level(address);
-                if (address == OWNS_NO || address == OWNS_YES)
-                        return address == OWNS_YES;
-        }
-        return false;
+        repeat(USER_NS_DEPTH_MAX, rule_owns_turn, &address);
+        return address == OWNS_YES;
 }
 
 static __always_inline bool rule_same_ids(const struct cred *cred, const struct rs_identity *client) {

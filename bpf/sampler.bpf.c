@@ -134,7 +134,7 @@ static __always_inline bool process_fill(struct rs_process *p, struct task_struc
  * what it will be.
  */
 static __always_inline bool task_in_exec(struct task_struct *task) {
-        return !bpf_core_field_exists(task->in_execve) || BPF_CORE_READ_BITFIELD(task, in_execve);
+        return !bpf_core_field_exists(task->in_execve) || BPF_CORE_READ_BITFIELD_PROBED(task, in_execve);
 }
 
 /*
@@ -142,7 +142,7 @@ static __always_inline bool task_in_exec(struct task_struct *task) {
  * bit is not treated as always in an exec here: no user stack would be left at all.
  */
 static __always_inline bool task_has_old_registers(struct task_struct *task) {
-        return bpf_core_field_exists(task->in_execve) && BPF_CORE_READ_BITFIELD(task, in_execve);
+        return bpf_core_field_exists(task->in_execve) && BPF_CORE_READ_BITFIELD_PROBED(task, in_execve);
 }
 
 /*
@@ -172,7 +172,7 @@ static __always_inline bool client_can_look(struct task_struct *task) {
         return !sees_everybody || rule_may_read(address_of(task));
 }
 
-SEC("tp_btf/sched_process_fork")
+SEC("raw_tp/sched_process_fork")
 int BPF_PROG(on_fork, struct task_struct *parent, struct task_struct *child) {
         struct rs_process p = {};
         struct process_key key;
@@ -190,7 +190,7 @@ int BPF_PROG(on_fork, struct task_struct *parent, struct task_struct *child) {
         return 0;
 }
 
-SEC("tp_btf/sched_process_exec")
+SEC("raw_tp/sched_process_exec")
 int BPF_PROG(on_exec, struct task_struct *task, int old_pid, struct linux_binprm *bprm) {
         struct rs_process p = {};
         struct process_key key;
@@ -212,7 +212,7 @@ int BPF_PROG(on_exec, struct task_struct *task, int old_pid, struct linux_binprm
         return 0;
 }
 
-SEC("tp_btf/task_rename")
+SEC("raw_tp/task_rename")
 int BPF_PROG(on_rename, struct task_struct *task, const char *comm) {
         struct rs_process p = {};
         struct process_key key;
@@ -232,7 +232,7 @@ int BPF_PROG(on_rename, struct task_struct *task, const char *comm) {
  * Before 6.16 this runs after exit_mm(), where the rule cannot hold any more: what counts is that the
  * process was in view, and the record says nothing but that it is over.
  */
-SEC("tp_btf/sched_process_exit")
+SEC("raw_tp/sched_process_exit")
 int BPF_PROG(on_exit, struct task_struct *task) {
         struct signal_struct *signal;
         struct rs_process p = {};
@@ -439,7 +439,7 @@ static __always_inline int sample_take(struct sample_context *ctx, __u32 event) 
         } else {
                 sample.leaf = walk_prepare(s, ctx, task, &sample.r.flags);
                 if (s->walk.end == RS_WALK_NONE && !(sample.r.flags & RS_SAMPLE_NO_USER))
-                        walk_frame_pointers();
+                        walk_frame_pointers(s);
         }
         if (sample.leaf == RS_FRAME_KERNEL)
                 sample.leaf = s->walk.kernel_leaf;

@@ -13,6 +13,7 @@
 
 #include "hash.h"
 #include "kernel.h"
+#include "repeat.h"
 
 /* vm.mmap_min_addr's least sensible value: no code lies below. */
 #define CODE_ADDRESS_MIN 4096
@@ -107,15 +108,14 @@ __noinline int walk_step(void) {
         return STEP_GOES_ON;
 }
 
-__noinline int walk_frame_pointers(void) {
-        struct scratch *s;
+static long walk_turn(__u32 i, void *unused) {
+        return walk_step() == STEP_ENDED ? TURN_IS_LAST : TURN_GOES_ON;
+}
 
+/* Each step but the last pushes a frame, for which there is less room than turns: so it ends by itself. */
+static __always_inline void walk_frame_pointers(struct scratch *s) {
         if (reads_user_memory)
-                for (int i = 0; i <= RS_FRAMES_MAX; i++)
-                        if (walk_step() == STEP_ENDED)
-                                return 0;
-        s = scratch_get();
-        if (s)
+                repeat(RS_FRAMES_MAX + 1, walk_turn, 0);
+        else
                 s->walk.end = s->walk.n >= s->walk.max ? RS_WALK_DEPTH : RS_WALK_UNREADABLE;
-        return 0;
 }

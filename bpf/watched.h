@@ -10,6 +10,7 @@
 
 #include "control.h"
 #include "kernel.h"
+#include "repeat.h"
 
 #define EVENTS_PER_TASK_MAX 64
 
@@ -31,19 +32,30 @@ __noinline int event_is_ours(__u64 address) {
         return false;
 }
 
+struct event_search {
+        __u64 head, at; /* struct list_head */
+        bool found;
+};
+
+static long watched_turn(__u32 i, void *context) {
+        struct event_search *search = context;
+        struct list_head *at = (void *) search->at;
+
+        if (search->at == 0 || search->at == search->head)
+                return TURN_IS_LAST;
+        search->found = event_is_ours(search->at - bpf_core_field_offset(struct perf_event, event_entry));
+        return search->found || READ_FAILS(search->at, at->next) ? TURN_IS_LAST : TURN_GOES_ON;
+}
+
 __noinline int context_is_watched(__u64 address) {
         struct perf_event_context *context = (void *) address;
-        struct list_head *head = __builtin_preserve_access_index(&context->event_list), *at;
+        struct list_head *head = __builtin_preserve_access_index(&context->event_list);
+        struct event_search search = {.head = (__u64) head};
 
-        if (READ_FAILS(at, head->next))
+        if (READ_FAILS(search.at, head->next))
                 return false;
-        for (int i = 0; i < EVENTS_PER_TASK_MAX && at && at != head; i++) {
-                if (event_is_ours((__u64) at - bpf_core_field_offset(struct perf_event, event_entry)))
-                        return true;
-                if (READ_FAILS(at, at->next))
-                        return false;
-        }
-        return false;
+        repeat(EVENTS_PER_TASK_MAX, watched_turn, &search);
+        return search.found;
 }
 
 static __always_inline bool task_is_watched(struct task_struct *task) {

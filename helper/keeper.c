@@ -19,6 +19,7 @@
 #include "map-list.h"
 #include "packet.h"
 #include "privileges.h"
+#include "sampler.h"
 #include "sandbox.h"
 #include "util.h"
 
@@ -42,29 +43,32 @@ typedef struct Keeper {
         int signal_fd;
         int exe_fd;
         int map_list_fd; /* -1: nobody has asked yet */
+        int types_fd;    /* -1: there has been no session, or it cannot be made */
+        struct kernel_iterators iterators;
         KernelBuild *build;
         Child children[BUDGET_SESSIONS_MAX];
 } Keeper;
 
-/* In the child: nothing but its two sockets and standard error survives. */
+/* In the child: nothing but its two sockets, the kernel's types and standard error survives. */
 static void session_exec(Keeper *keeper, int client_fd, int keeper_fd) {
         char *const argv[] = {(char *) "ringside-helper", (char *) "--session", NULL};
         char *const envp[] = {NULL, NULL};
         char *with_journal[] = {(char *) "JOURNAL_STREAM=1", NULL};
         sigset_t none;
-        int exe, high[2];
+        int exe, high[3];
 
         sigemptyset(&none);
         /* Out of the way first: either may be where the other has to go. */
         high[0] = fcntl(client_fd, F_DUPFD, 10);
         high[1] = fcntl(keeper_fd, F_DUPFD, 10);
+        high[2] = fcntl(keeper->types_fd, F_DUPFD, 10);
         exe = fcntl(keeper->exe_fd, F_DUPFD_CLOEXEC, 10);
         if (high[0] < 0 || high[1] < 0 || exe < 0 || dup2(high[0], SESSION_CLIENT_FD) < 0 ||
-            dup2(high[1], SESSION_KEEPER_FD) < 0 || dup2(exe, 5) < 0 || fcntl(5, F_SETFD, FD_CLOEXEC) < 0 ||
-            close_range(6, ~0U, 0) < 0 || sigprocmask(SIG_SETMASK, &none, NULL) < 0 ||
+            dup2(high[1], SESSION_KEEPER_FD) < 0 || (high[2] >= 0 && dup2(high[2], SESSION_TYPES_FD) < 0) ||
+            dup2(exe, 6) < 0 || fcntl(6, F_SETFD, FD_CLOEXEC) < 0 || close_range(7, ~0U, 0) < 0 || sigprocmask(SIG_SETMASK, &none, NULL) < 0 ||
             privileges_keep_for_session() < 0)
                 _exit(127);
-        syscall(SYS_execveat, 5, "", argv, getenv("JOURNAL_STREAM") ? with_journal : envp, AT_EMPTY_PATH);
+        syscall(SYS_execveat, 6, "", argv, getenv("JOURNAL_STREAM") ? with_journal : envp, AT_EMPTY_PATH);
         _exit(127);
 }
 
@@ -81,6 +85,9 @@ static int keeper_spawn(Keeper *keeper, uint32_t id, const struct rs_grant *gran
                 return -EUSERS;
         if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, pair) < 0)
                 return -errno;
+        if (keeper->types_fd < 0)
+                keeper->types_fd = sampler_pick_types(&keeper->iterators);
+        setup.iterators = keeper->iterators;
         /* A session reads each answer before it asks again: no other has room for more than a few descriptors. */
         (void) setsockopt(pair[0], SOL_SOCKET, SO_SNDBUF, &(int){0}, sizeof(int));
         r = packet_send(pair[0], &setup, sizeof(setup), NULL, 0, MSG_DONTWAIT);
@@ -301,7 +308,7 @@ static int keeper_loop(Keeper *keeper) {
 static int keeper_init(Keeper *keeper, int front_fd, int exe_fd, KernelBuild *build) {
         sigset_t mask;
 
-        *keeper = (Keeper){.front_fd = front_fd, .exe_fd = exe_fd, .map_list_fd = -1, .build = build};
+        *keeper = (Keeper){.front_fd = front_fd, .exe_fd = exe_fd, .map_list_fd = -1, .types_fd = -1, .build = build};
         sigemptyset(&mask);
         sigaddset(&mask, SIGCHLD);
         if (sigprocmask(SIG_BLOCK, &mask, NULL) < 0)

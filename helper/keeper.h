@@ -12,6 +12,7 @@
 
 #include "grant.h"
 #include "kernel-build.h"
+#include "kernel-types.h"
 #include "map-list.h"
 #include "perf-event.h"
 #include "protocol.h"
@@ -45,6 +46,7 @@ struct keeper_report {
 /* First packet to a session, from its keeper. */
 struct keeper_setup {
         uint32_t id;
+        struct kernel_iterators iterators;
         uint32_t pad;
         struct rs_grant grant;
 };
@@ -72,6 +74,9 @@ struct session_answer {
 /* Where a session finds its sockets. */
 #define SESSION_CLIENT_FD 3
 #define SESSION_KEEPER_FD 4
+/* And the kernel's types, if the keeper has them: while it loads its programs. */
+#define SESSION_TYPES_FD 5
+#define SESSION_TYPES_PATH "/proc/self/fd/5"
 
 /* Runs until the front closes its end. exe_fd: the helper's own binary; build is borrowed. Returns an exit status. */
 int keeper_run(int front_fd, int exe_fd, KernelBuild *build);

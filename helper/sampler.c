@@ -17,6 +17,7 @@
 
 #include "../bpf/kernel-version.h"
 #include "event-type.h"
+#include "keeper.h"
 #include "kernel-version.h"
 #include "map-list.h"
 #include "sampler.skel.h"
@@ -93,12 +94,44 @@ static struct bpf_program *sampler_program(Sampler *sampler, uint32_t event) {
         return bpf_object__find_program_by_name(sampler->skeleton->obj, name);
 }
 
-static int sampler_load(Sampler *sampler, uint32_t id, const struct rs_grant *grant, unsigned n_cpus) {
+int sampler_pick_types(struct kernel_iterators *ret_iterators) {
+        struct sampler_bpf *skeleton = sampler_bpf__open();
+        int r = skeleton ? kernel_types_make(bpf_object__btf(skeleton->obj), ret_iterators) : -errno;
+
+        sampler_bpf__destroy(skeleton);
+        return r;
+}
+
+/*
+ * Of a program of this kind libbpf would look up itself what it is attached to, in all of the kernel's types: so it hears
+ * last of all that it is one.
+ */
+static int prepare_iterator(struct bpf_program *program, struct bpf_prog_load_opts *options, long number) {
+        options->attach_btf_id = number;
+        return bpf_program__set_type(program, BPF_PROG_TYPE_TRACING);
+}
+
+static int sampler_open(Sampler *sampler, const struct kernel_iterators *iterators) {
+        LIBBPF_OPTS(bpf_object_open_opts, options, .btf_custom_path = SESSION_TYPES_PATH);
+        LIBBPF_OPTS(libbpf_prog_handler_opts, handler, .prog_prepare_load_fn = prepare_iterator, .cookie = iterators->task);
+        bool have = iterators->task != 0 && iterators->task_vma != 0;
+
+        if (have && libbpf_register_prog_handler("iter/task", BPF_PROG_TYPE_RAW_TRACEPOINT, BPF_TRACE_ITER, &handler) < 0)
+                return -ENOMEM;
+        handler.cookie = iterators->task_vma;
+        if (have && libbpf_register_prog_handler("iter/task_vma", BPF_PROG_TYPE_RAW_TRACEPOINT, BPF_TRACE_ITER, &handler) < 0)
+                return -ENOMEM;
+        sampler->skeleton = have ? sampler_bpf__open_opts(&options) : sampler_bpf__open();
+        return sampler->skeleton ? 0 : -errno;
+}
+
+static int sampler_load(Sampler *sampler, uint32_t id, const struct rs_grant *grant, const struct kernel_iterators *iterators,
+                        unsigned n_cpus) {
         int r;
 
-        sampler->skeleton = sampler_bpf__open();
-        if (!sampler->skeleton)
-                return -errno;
+        r = sampler_open(sampler, iterators);
+        if (r < 0)
+                return r;
         if (getrandom(sampler->skeleton->rodata->session_key, sizeof(sampler->skeleton->rodata->session_key), 0) !=
             sizeof(sampler->skeleton->rodata->session_key))
                 return -EIO;
@@ -145,7 +178,8 @@ static inline void sampler_freep(Sampler **sampler) {
         sampler_free(*sampler);
 }
 
-int sampler_new(Sampler **ret, uint32_t id, const struct rs_grant *grant, unsigned n_cpus, enum rs_error *ret_error) {
+int sampler_new(Sampler **ret, uint32_t id, const struct rs_grant *grant, const struct kernel_iterators *iterators,
+                unsigned n_cpus, enum rs_error *ret_error) {
         _cleanup_(sampler_freep) Sampler *sampler = calloc(1, sizeof(*sampler));
         _cleanup_free_ struct rs_task_info *self = NULL;
         struct bpf_map *map;
@@ -161,7 +195,7 @@ int sampler_new(Sampler **ret, uint32_t id, const struct rs_grant *grant, unsign
         /* libbpf and the verifier speak of addresses and of other people's objects: nobody gets to hear it. */
         libbpf_set_print(NULL);
         libbpf_set_strict_mode(LIBBPF_STRICT_ALL);
-        r = sampler_load(sampler, id, grant, n_cpus);
+        r = sampler_load(sampler, id, grant, iterators, n_cpus);
         if (r < 0) {
                 *ret_error = error_of_load(r);
                 return r;

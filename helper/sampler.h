@@ -11,15 +11,20 @@
 #include <stdint.h>
 
 #include "control.h"
+#include "kernel-types.h"
 #include "perf-event.h"
 #include "protocol.h"
 
 typedef struct Sampler Sampler;
 
+/* The kernel's types that the programs name: kernel-types.h. */
+int sampler_pick_types(struct kernel_iterators *ret_iterators);
 /*
- * Needs CAP_BPF and CAP_PERFMON. On failure *ret_error says what is missing, and -errno is returned.
+ * Needs CAP_BPF and CAP_PERFMON. On failure *ret_error says what is missing, and -errno is returned. Where the iterators
+ * are known, SESSION_TYPES_FD has the kernel's types.
  */
-int sampler_new(Sampler **ret, uint32_t id, const struct rs_grant *grant, unsigned n_cpus, enum rs_error *ret_error);
+int sampler_new(Sampler **ret, uint32_t id, const struct rs_grant *grant, const struct kernel_iterators *iterators,
+                unsigned n_cpus, enum rs_error *ret_error);
 Sampler *sampler_free(Sampler *sampler);
 
 /* Borrowed; the only two of BPF that may leave the helper: names come as a sealed file. The counters are frozen. */

@@ -47,9 +47,9 @@ def main():
     check("the samplers were found", RINGBUF_OUTPUT in samplers and PROBE_READ_USER in samplers)
     check("samplers update no map by call", MAP_UPDATE_ELEM not in samplers)
     check("samplers delete from no map", MAP_DELETE_ELEM not in samplers)
-    check("the check can see updates elsewhere", MAP_UPDATE_ELEM in sections.get("tp_btf/sched_process_fork", []))
+    check("the check can see updates elsewhere", MAP_UPDATE_ELEM in sections.get("raw_tp/sched_process_fork", []))
     check("nobody discards a record", all(RINGBUF_DISCARD not in calls for calls in sections.values()))
-    preempted = [name for name in sections if name.startswith("tp_btf/")]
+    preempted = [name for name in sections if name.startswith("raw_tp/")]
     check("programs that can be preempted only copy records out",
           preempted and all(131 not in sections[name] for name in preempted))
     return 1 if failed else 0

@@ -1,0 +1,105 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+
+#include "kernel-types.h"
+
+#include <bpf/btf.h>
+#include <fcntl.h>
+#include <stddef.h>
+#include <string.h>
+#include <sys/mman.h>
+
+#include "util.h"
+
+typedef struct Picked {
+        const struct btf *kernel;
+        struct btf *types;
+        int *ids; /* in types, of each of the kernel's; 0: not there */
+} Picked;
+
+static int pick(Picked *picked, uint32_t kernel_id);
+
+/* The copy of a type still has the kernel's number of another one. */
+static int pick_part(Picked *picked, int id, size_t offset) {
+        uint32_t *part = (uint32_t *) ((char *) btf__type_by_id(picked->types, id) + offset);
+        int r = pick(picked, *part);
+
+        /* What is added may move what is there. */
+        if (r >= 0)
+                *(uint32_t *) ((char *) btf__type_by_id(picked->types, id) + offset) = r;
+        return MIN(r, 0);
+}
+
+/* With all that it holds by value, which gives it its layout. Returns its new number, or -errno. */
+static int pick(Picked *picked, uint32_t kernel_id) {
+        const struct btf_type *type = btf__type_by_id(picked->kernel, kernel_id);
+        int r, id = picked->ids[kernel_id];
+
+        if (kernel_id == 0 || id != 0)
+                return id;
+        id = btf_is_ptr(type) ? btf__add_ptr(picked->types, 0) : btf__add_type(picked->types, picked->kernel, type);
+        if (id < 0)
+                return id;
+        picked->ids[kernel_id] = id;
+        r = btf_is_typedef(type) || (btf_is_mod(type) && !btf_is_ptr(type))
+                    ? pick_part(picked, id, offsetof(struct btf_type, type)) : 0;
+        if (btf_is_array(type) && (r = pick_part(picked, id, sizeof(*type) + offsetof(struct btf_array, type))) >= 0)
+                r = pick_part(picked, id, sizeof(*type) + offsetof(struct btf_array, index_type));
+        for (size_t i = 0; r >= 0 && btf_is_composite(type) && i < btf_vlen(type); i++)
+                r = pick_part(picked, id, sizeof(*type) + i * sizeof(struct btf_member) + offsetof(struct btf_member, type));
+        return r < 0 ? r : id;
+}
+
+/* What comes after three underscores is ours. */
+static int pick_named(Picked *picked, const struct btf *programs) {
+        const int n = btf__type_cnt(picked->kernel);
+
+        for (uint32_t i = 1; i < btf__type_cnt(programs); i++) {
+                const struct btf_type *type = btf__type_by_id(programs, i);
+                _cleanup_free_ char *name = strdup(btf__name_by_offset(programs, type->name_off));
+                int r;
+
+                if (!name)
+                        return -ENOMEM;
+                if (name[0] == 0 || !(btf_is_composite(type) || btf_is_enum(type)))
+                        continue;
+                if (strstr(name, "___"))
+                        *strstr(name, "___") = 0;
+                /* All of a name: of two that differ libbpf takes none. */
+                for (r = btf__find_by_name_kind(picked->kernel, name, btf_kind(type)); r > 0 && r < n; r++) {
+                        const struct btf_type *t = btf__type_by_id(picked->kernel, r);
+
+                        if (btf_kind(t) == btf_kind(type) && strcmp(btf__name_by_offset(picked->kernel, t->name_off), name) == 0 &&
+                            pick(picked, r) < 0)
+                                return -ENOMEM;
+                }
+        }
+        return 0;
+}
+
+static int to_memfd(const struct btf *types) {
+        _cleanup_close_ int fd = memfd_create("ringside-types", MFD_CLOEXEC | MFD_ALLOW_SEALING);
+        uint32_t size;
+        const void *data = btf__raw_data(types, &size);
+
+        if (fd < 0 || !data || write(fd, data, size) != (ssize_t) size ||
+            fcntl(fd, F_ADD_SEALS, F_SEAL_SEAL | F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_WRITE) < 0)
+                return -errno;
+        return TAKE_FD(fd);
+}
+
+int kernel_types_make(const struct btf *programs, struct kernel_iterators *ret_iterators) {
+        Picked picked = {.kernel = btf__load_vmlinux_btf(), .types = btf__new_empty()};
+        int r = -ENOMEM;
+
+        if (picked.kernel && picked.types)
+                picked.ids = calloc(btf__type_cnt(picked.kernel), sizeof(*picked.ids));
+        if (picked.ids && (r = pick_named(&picked, programs)) >= 0) {
+                ret_iterators->task = MAX(0, btf__find_by_name_kind(picked.kernel, "bpf_iter_task", BTF_KIND_FUNC));
+                ret_iterators->task_vma = MAX(0, btf__find_by_name_kind(picked.kernel, "bpf_iter_task_vma", BTF_KIND_FUNC));
+                r = to_memfd(picked.types);
+        }
+        free(picked.ids);
+        btf__free(picked.types);
+        btf__free((struct btf *) picked.kernel);
+        return r;
+}
