@@ -9,7 +9,6 @@ test-build.py FRAGILE-HELPER ATTACK-HELPER
 import contextlib
 import errno
 import os
-import shutil
 import signal
 import struct
 import subprocess
@@ -25,26 +24,6 @@ FAKE = "/run/fake-kallsyms"
 MARKER = 0xffff << 48
 ATTACK, FLOOD = 0x4154, 8
 FLOODS = 8
-
-
-@contextlib.contextmanager
-def helper(program):
-    """Another one, in this namespace only."""
-    path = h.helper_path()
-
-    def install(program):
-        shutil.copyfile(program, path + ".new")
-        os.chmod(path + ".new", 0o711)
-        os.rename(path + ".new", path)
-        for pid in h.role_pids("front"):
-            os.kill(pid, signal.SIGTERM)
-        h.until("the old helper has ended", lambda: not h.helpers(), timeout=60)
-    shutil.copyfile(path, "/run/helper")
-    install(program)
-    try:
-        yield
-    finally:
-        install("/run/helper")
 
 
 @contextlib.contextmanager
@@ -78,7 +57,7 @@ def leaves_in_kernel(session):
 def test_crash():
     """Another child is tried, later and later; all that is missing is the names, and then they are there."""
     real = h.read("/proc/kallsyms")
-    with symbols_are("crash\n") as write, helper(FRAGILE), open("/run/builds", "w+", encoding="utf-8") as log:
+    with symbols_are("crash\n") as write, h.installed(FRAGILE), open("/run/builds", "w+", encoding="utf-8") as log:
         def builds():
             return h.read(log.name).count("build\n")
 
@@ -105,7 +84,7 @@ def test_crash():
 def test_kill():
     """One that does not get on is waited for by who asked for it, until it is killed."""
     real = h.read("/proc/kallsyms")
-    with symbols_are("stay\n") as write, helper(FRAGILE), A.connect() as a, B.connect() as b:
+    with symbols_are("stay\n") as write, h.installed(FRAGILE), A.connect() as a, B.connect() as b:
         with h.Way("bus", A, a).ready(kernel=("s", "quiet")) as session:
             keeper = h.only("keeper")
             session.send(session.message(h.SYMBOLS))
@@ -135,7 +114,7 @@ def flood(connection, victim):
 
 
 def test_flood():
-    with helper(ATTACKING), A.connect() as a, B.connect() as b, h.Way("bus", B, b).ready() as victim:
+    with h.installed(ATTACKING), A.connect() as a, B.connect() as b, h.Way("bus", B, b).ready() as victim:
         h.check(victim.start() == h.OK, "START refused")
         keeper, sessions = h.only("keeper"), h.role_pids("session")
 

@@ -11,7 +11,6 @@ import errno
 import json
 import os
 import pwd
-import shutil
 import signal
 import subprocess
 import sys
@@ -23,17 +22,6 @@ ATTACK, GENTLE, FOREIGN, UNREAD = 0x4154, 1, 2, 4
 PTRACE_ATTACH, PTRACE_DETACH, PTRACE_SEIZE = 16, 17, 0x4206
 A, B = h.users()
 RINGSIDE = pwd.getpwnam("ringside")
-
-
-def install(binary):
-    """Replaces the helper, in this namespace only, by one that attacks on demand."""
-    for pid in h.role_pids("front"):
-        os.kill(pid, signal.SIGKILL)
-    h.until("the helper ends", lambda: not h.helpers())
-    path = h.helper_path()
-    shutil.copyfile(binary, path + ".new")
-    os.chmod(path + ".new", 0o711)
-    os.rename(path + ".new", path)
 
 
 def allow_both():
@@ -77,7 +65,7 @@ def states(pids):
 
 def test_session():
     allow_both()
-    install(sys.argv[1])
+    h.install(sys.argv[1])
     with A.connect() as a, B.connect() as b:
         attacker, victim, pids = scene((a, b))
         for stage in ("after HELLO", "while sampling"):
@@ -108,7 +96,7 @@ def test_session():
 
 def test_attacks_are_real():
     """Without the sandbox most of them succeed, or fail for another reason than the filter's."""
-    install(sys.argv[2])
+    h.install(sys.argv[2])
     with A.connect() as a, B.connect() as b:
         attacker, victim, pids = scene((a, b))
         h.check(attacker.start() == h.OK, "START refused")
@@ -125,7 +113,7 @@ def test_attacks_are_real():
         h.check(expected <= worked, f"no attacks at all: {expected - worked}")
         attacker.close()
         victim.close()
-    install(sys.argv[1])
+    h.install(sys.argv[1])
 
 
 def plain_attacks(pid):

@@ -9,8 +9,6 @@ test-stuck.py STUCK SLOW-LIST-HELPER
 
 import contextlib
 import os
-import shutil
-import signal
 import subprocess
 import sys
 
@@ -90,16 +88,6 @@ def test_locked_memory():
         h.check(session.maps(os.getpid())[0] == h.OK and session.stats()[0] == h.OK, "the session is harmed")
 
 
-def install(path, program):
-    """Another helper, in this namespace only, from the next call on."""
-    shutil.copyfile(program, path + ".new")
-    os.chmod(path + ".new", 0o711)
-    os.rename(path + ".new", path)
-    for pid in h.role_pids("front"):
-        os.kill(pid, signal.SIGTERM)
-    h.until("the old helper has ended", lambda: not h.helpers(), timeout=60)
-
-
 def begin_reading(session, pid):
     """Up to where the session has seen that it can be done."""
     fd = os.pidfd_open(pid)
@@ -113,27 +101,22 @@ def test_lock_that_comes():
     It was free, and then is kept for ever: a session that has begun to read ends, whether its client waits or not;
     and nobody else's waits.
     """
-    path = h.helper_path()
-    shutil.copyfile(path, "/run/helper")
-    install(path, SLOW_LIST_HELPER)
-    try:
-        with stuck("memory") as (pid, stdin), A.connect() as a, granted(a) as patient, granted(a) as gone:
-            sessions = h.role_pids("session")
-            for session in patient, gone:
-                begin_reading(session, pid)
-            keep_lock(pid, stdin)
-            for session in patient, gone:
-                session.send(b"go on")
-            h.until("both read, or have ended already",
-                    lambda: all(waits(p) or not os.path.exists(f"/proc/{p}") for p in sessions), timeout=60)
-            gone.socket.close()
-            h.Way("bus", A, a).works()
-            h.check(patient.ended(timeout=120) is None, "it had something to say")
-            h.until("both sessions have ended", lambda: not set(sessions) & set(h.role_pids("session")), timeout=120)
-            h.check(waits(pid), "the process did not keep the lock all the while")
-            h.Way("bus", A, a).works()
-    finally:
-        install(path, "/run/helper")
+    with h.installed(SLOW_LIST_HELPER), stuck("memory") as (pid, stdin), \
+            A.connect() as a, granted(a) as patient, granted(a) as gone:
+        sessions = h.role_pids("session")
+        for session in patient, gone:
+            begin_reading(session, pid)
+        keep_lock(pid, stdin)
+        for session in patient, gone:
+            session.send(b"go on")
+        h.until("both read, or have ended already",
+                lambda: all(waits(p) or not os.path.exists(f"/proc/{p}") for p in sessions), timeout=60)
+        gone.socket.close()
+        h.Way("bus", A, a).works()
+        h.check(patient.ended(timeout=120) is None, "it had something to say")
+        h.until("both sessions have ended", lambda: not set(sessions) & set(h.role_pids("session")), timeout=120)
+        h.check(waits(pid), "the process did not keep the lock all the while")
+        h.Way("bus", A, a).works()
 
 
 subprocess.run(["polkit-rules", os.environ["RINGSIDE_TEST_SOURCE"] + "/tests/lib/profile-system.rules"], check=True)
