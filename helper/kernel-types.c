@@ -89,15 +89,15 @@ static int to_memfd(const struct btf *types) {
 
 int kernel_types_make(const struct btf *programs, struct kernel_iterators *ret_iterators) {
         Picked picked = {.kernel = btf__load_vmlinux_btf(), .types = btf__new_empty()};
-        int r = -ENOMEM;
+        int r = -ENOMEM, task, task_vma;
 
         if (picked.kernel && picked.types)
                 picked.ids = calloc(btf__type_cnt(picked.kernel), sizeof(*picked.ids));
-        if (picked.ids && (r = pick_named(&picked, programs)) >= 0) {
-                ret_iterators->task = MAX(0, btf__find_by_name_kind(picked.kernel, "bpf_iter_task", BTF_KIND_FUNC));
-                ret_iterators->task_vma = MAX(0, btf__find_by_name_kind(picked.kernel, "bpf_iter_task_vma", BTF_KIND_FUNC));
-                r = to_memfd(picked.types);
-        }
+        if (picked.ids && (r = pick_named(&picked, programs)) >= 0 &&
+            (r = task = btf__find_by_name_kind(picked.kernel, "bpf_iter_task", BTF_KIND_FUNC)) >= 0 &&
+            (r = task_vma = btf__find_by_name_kind(picked.kernel, "bpf_iter_task_vma", BTF_KIND_FUNC)) >= 0 &&
+            (r = to_memfd(picked.types)) >= 0)
+                *ret_iterators = (struct kernel_iterators){.task = task, .task_vma = task_vma};
         free(picked.ids);
         btf__free(picked.types);
         btf__free((struct btf *) picked.kernel);

@@ -9,7 +9,7 @@
 
 #include <stdint.h>
 
-/* What the iterators are attached to, by number in the kernel's types; 0: libbpf finds out. */
+/* What the iterators are attached to, by number in the kernel's types; 0: there are none, and libbpf does its own work. */
 struct kernel_iterators {
         uint32_t task;
         uint32_t task_vma;
@@ -19,6 +19,6 @@ struct btf;
 
 /*
  * programs: the types of the BPF programs. Returns a sealed memfd with the kernel's of the same names, in the format of
- * BTF; -errno: libbpf has to do its own work.
+ * BTF; -errno: nothing is known.
  */
 int kernel_types_make(const struct btf *programs, struct kernel_iterators *ret_iterators);

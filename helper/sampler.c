@@ -114,7 +114,7 @@ static int prepare_iterator(struct bpf_program *program, struct bpf_prog_load_op
 static int sampler_open(Sampler *sampler, const struct kernel_iterators *iterators) {
         LIBBPF_OPTS(bpf_object_open_opts, options, .btf_custom_path = SESSION_TYPES_PATH);
         LIBBPF_OPTS(libbpf_prog_handler_opts, handler, .prog_prepare_load_fn = prepare_iterator, .cookie = iterators->task);
-        bool have = iterators->task != 0 && iterators->task_vma != 0;
+        bool have = iterators->task != 0;
 
         if (have && libbpf_register_prog_handler("iter/task", BPF_PROG_TYPE_RAW_TRACEPOINT, BPF_TRACE_ITER, &handler) < 0)
                 return -ENOMEM;

@@ -581,7 +581,7 @@ static int session_setup(Session *session) {
         session->paranoid = privileges_need_sys_admin();
         session->load_errno = sampler_new(&session->sampler, setup.id, &setup.grant, &setup.iterators, session->n_cpus,
                                           &session->load_error);
-        close_fd(SESSION_TYPES_FD);
+        close_fd(setup.iterators.task != 0 ? SESSION_TYPES_FD : -1);
         if (session->load_errno < 0)
                 log_line(LOG_WARNING, "session %u: cannot load: error %d, %s", setup.id, session->load_error,
                          strerror(-session->load_errno));

@@ -34,11 +34,12 @@ CAPS = {
 }
 
 # Descriptors beside the three standard ones.
+TYPES = "/memfd:ringside-types (deleted)"
 FDS = {
     "front": {"socket": 2, "anon_inode:[eventpoll]": 1, "anon_inode:[timerfd]": 1},
-    # The link lists maps; it is there once a session has ended.
+    # The link lists maps; it is there once a session has ended. The kernel's types are there once one has begun.
     # The kernel's symbols were opened with CAP_SYSLOG, which is gone; /proc/modules is where the kernel has modules.
-    "keeper": {"socket": 1, "anon_inode:[signalfd]": 1, "helper": 1, "anon_inode:bpf_link": 1, "/proc/kallsyms": 1,
+    "keeper": {"socket": 1, "anon_inode:[signalfd]": 1, "helper": 1, "anon_inode:bpf_link": 1, "/proc/kallsyms": 1, TYPES: 1,
                "/proc/modules": int(os.path.exists("/proc/modules"))},
     # The sampler of eight slots, four process programs, the iterator; ring, counters and control maps.
     # Ring, counters, and what a session still writes: targets, rates, kernel ranges, its question. /dev/null stands where
@@ -76,7 +77,8 @@ def check_keeper(pid, role="keeper", sessions=0, asked=True):
     """It may be at work yet."""
     def settled():
         try:
-            check_process(pid, role, sessions, {} if asked else {"anon_inode:bpf_link": -1})
+            fresh = {TYPES: -1} if not asked and sessions == 0 else {}
+            check_process(pid, role, sessions, fresh if asked else {"anon_inode:bpf_link": -1, **fresh})
             return True
         except h.Failure as e:
             failure.append(e)
