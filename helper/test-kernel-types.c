@@ -99,8 +99,9 @@ static void test_older_kernel(_unused_ void **state) {
         assert_int_equal(write(older, types, st.st_size), st.st_size);
         without = load(older);
         with = load(fd);
-        /* Turn by turn. */
-        assert_true(count_verified(without->progs.on_sample_0) > count_verified(with->progs.on_sample_0) + RS_FRAMES_MAX);
+        /* Turn by turn, and far from the million that a verifier takes. */
+        assert_in_range(count_verified(without->progs.on_sample_0), count_verified(with->progs.on_sample_0) + RS_FRAMES_MAX,
+                        50000);
         sampler_bpf__destroy(with);
         sampler_bpf__destroy(without);
         free(types);
