@@ -101,7 +101,7 @@ int budget_charge(Budget *budget, uint32_t id, const struct rs_grant *grant, cha
                 snprintf(ret_text, size, "sessions on this machine: too many rings of ended sessions are still mapped");
                 return -EDQUOT;
         }
-        *slot = wanted;
+        *slot = wanted; /* with id 0 it stays free */
         return 0;
 }
 
@@ -123,13 +123,14 @@ static Opener *budget_find_opener(Budget *budget, uint32_t uid, uint64_t now) {
         return o;
 }
 
-uint64_t budget_open(Budget *budget, uint32_t uid, uint64_t now) {
+uint64_t budget_open(Budget *budget, uint32_t uid, uint64_t now, bool take) {
         const uint64_t latest = now + BUDGET_OPENS_USER * OPEN_USEC;
         Opener *o = budget_find_opener(budget, uid, now);
 
         if (o->due + OPEN_USEC > latest)
                 return o->due + OPEN_USEC - latest;
-        o->due += OPEN_USEC;
+        if (take)
+                o->due += OPEN_USEC;
         return 0;
 }
 

@@ -60,14 +60,14 @@ typedef struct Budget {
 void budget_init(Budget *budget);
 /*
  * Charges the grant to its user under this id. Returns 0, or -EDQUOT with a text (at least 160
- * bytes) that names the budget, how much is left and what would fit.
+ * bytes) that names the budget, how much is left and what would fit. id 0: only looks whether it fits.
  */
 int budget_charge(Budget *budget, uint32_t id, const struct rs_grant *grant, char *ret_text, size_t size);
 /*
- * One session more of those that the user may open (now in usec, of a clock that only moves on). Returns 0; or how
- * many usec from now there will be one, and takes nothing.
+ * One session more of those that the user may open (now in usec, of a clock that only moves on). Returns 0, and where
+ * it is taken that is one less; or how many usec from now there will be one.
  */
-uint64_t budget_open(Budget *budget, uint32_t uid, uint64_t now);
+uint64_t budget_open(Budget *budget, uint32_t uid, uint64_t now, bool take);
 /*
  * The session is over; its memory is charged until its maps are gone. Each time everybody had to wait for it counts as
  * one session that its user has opened.

@@ -32,9 +32,16 @@
 
 /* Calls waiting for an answer, of everybody together. */
 #define FRONT_REQUESTS_MAX 64
+/* Callers that are remembered, of everybody together; then the first is forgotten. */
+#define FRONT_CALLERS_MAX 64
 
 typedef struct Request Request;
 typedef struct Seat Seat;
+
+typedef struct FrontCaller {
+        char name[256]; /* unique, the longest there is; "": none */
+        uint32_t uid;
+} FrontCaller;
 
 typedef struct Front {
         const char *version; /* this and the next are properties on the bus */
@@ -46,6 +53,8 @@ typedef struct Front {
         uint32_t last_id;
         int32_t probe[RS_EVENTS_MAX]; /* errno for each EventType */
         Request *requests[FRONT_REQUESTS_MAX];
+        FrontCaller callers[FRONT_CALLERS_MAX];
+        unsigned last_caller;
         Seat *seats; /* that are watched */
         sd_event_source *idle;
         sd_event_source *maps_timer;

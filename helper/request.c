@@ -21,10 +21,8 @@
 struct Request {
         Front *front;
         size_t index; /* in front->requests */
-        uint32_t id;
+        uint32_t id;  /* 0 until it is charged; and until then nobody gets to write the journal */
         char question[32]; /* polkit's name for it */
-        bool charged;
-        bool counted;  /* among the sessions its user may open; until then nobody gets to write the journal */
         bool asking;   /* polkit has our question */
         bool admitted; /* it said yes to the scope; what it is asked now is about the kernel */
         bool spawning; /* the keeper has it; the charge is the session's, whatever becomes of the caller */
@@ -49,7 +47,7 @@ static Request *request_free(Request *request) {
                                                 "org.freedesktop.PolicyKit1.Authority", "CancelCheckAuthorization",
                                                 NULL, NULL, "s", request->question);
         front->requests[request->index] = NULL;
-        if (request->charged && !request->spawning) {
+        if (request->id != 0 && !request->spawning) {
                 budget_release(&front->budget, request->id);
                 seat_forget(front, request->id);
         }
@@ -82,7 +80,7 @@ static const char *request_action(const Request *request) {
 static void request_log(const Request *request, int priority, const char *outcome, const char *why) {
         const uint32_t grants = request->grant.grants;
 
-        if (request->counted)
+        if (request->id != 0)
                 log_line(priority, "%s: uid %" PRIu32 ", %s, scope %s%s%s%s", outcome, request->grant.uid,
                          request_action(request), grants & RS_GRANT_SYSTEM ? "system" : "own",
                          grants & RS_GRANT_TARGETS ? ", targets" : "", grants & RS_GRANT_KERNEL ? ", kernel frames" : "",
@@ -227,59 +225,66 @@ static int on_vanished(sd_bus_message *m, void *userdata, _unused_ sd_bus_error 
 
 static const char another_pending[] = "Another request of yours is not answered yet; ask again after it.";
 
-/* Before the bus has told whose it is, so that one connection cannot take every place. */
-static bool request_has_sender(const Front *front, const char *sender) {
-        for (size_t i = 0; i < FRONT_REQUESTS_MAX; i++) {
-                const Request *other = front->requests[i];
-
-                if (other && sender && strcmp(sd_bus_message_get_sender(other->message), sender) == 0)
-                        return true;
-        }
-        return false;
+/*
+ * Whoever the bus has told of: a unique name is given to nobody else while the bus lives, and we go with it. Good for
+ * refusals alone, which then cost the bus nothing more; it is asked again about whoever is not refused.
+ */
+static FrontCaller *request_find_caller(Front *front, const char *sender) {
+        for (size_t i = 0; i < FRONT_CALLERS_MAX; i++)
+                if (strcmp(front->callers[i].name, sender) == 0)
+                        return &front->callers[i];
+        return NULL;
 }
 
-/* Somebody who is not asked twice at once. */
-static bool request_is_only_one(const Request *request) {
-        for (size_t i = 0; i < FRONT_REQUESTS_MAX; i++) {
-                const Request *other = request->front->requests[i];
+/* NULL: it is charged under this id; 0: it could be. Else the error's name, and its text. */
+static const char *request_charge(Front *front, uint32_t id, const struct rs_grant *grant, uint64_t now,
+                                  char text[static 160]) {
+        uint64_t wait;
 
-                if (other && other != request && other->charged && other->grant.uid == request->grant.uid)
-                        return false;
-        }
-        return true;
+        /* Nobody is asked twice at once. */
+        for (size_t i = 0; i < FRONT_REQUESTS_MAX; i++)
+                if (front->requests[i] && front->requests[i]->id != 0 && front->requests[i]->grant.uid == grant->uid) {
+                        snprintf(text, 160, "%s", another_pending);
+                        return FRONT_ERROR_PENDING;
+                }
+        if (budget_charge(&front->budget, id, grant, text, 160) < 0)
+                return FRONT_ERROR_BUDGET;
+        wait = budget_open(&front->budget, grant->uid, now, /* take= */ id != 0);
+        if (wait == 0)
+                return NULL;
+        budget_release(&front->budget, id);
+        snprintf(text, 160, "sessions opened by one user: %u at once, then %u a minute; the next in %" PRIu64 " s",
+                 BUDGET_OPENS_USER, BUDGET_OPENS_MINUTE, wait / 1000000 + 1);
+        return FRONT_ERROR_LATER;
 }
 
 static int on_uid(sd_bus_message *reply, void *userdata, _unused_ sd_bus_error *error) {
         Request *request = userdata;
-        uint64_t now, wait;
+        const char *sender = sd_bus_message_get_sender(request->message), *problem;
+        Front *front = request->front;
+        FrontCaller *caller;
         char text[160];
+        uint64_t now;
 
         request->call = sd_bus_slot_unref(request->call);
-        if (sd_event_now(request->front->event, CLOCK_MONOTONIC, &now) < 0 ||
-            sd_bus_message_is_method_error(reply, NULL) || sd_bus_message_read(reply, "u", &request->grant.uid) < 0) {
+        if (sd_event_now(front->event, CLOCK_MONOTONIC, &now) < 0 || sd_bus_message_is_method_error(reply, NULL) ||
+            sd_bus_message_read(reply, "u", &request->grant.uid) < 0) {
                 request_refuse(request, FRONT_ERROR_FAILED, "The bus does not tell who you are.");
                 return 1;
         }
-        if (!request_is_only_one(request)) {
-                request_refuse(request, FRONT_ERROR_PENDING, another_pending);
+        caller = request_find_caller(front, sender) ?: &front->callers[front->last_caller++ % FRONT_CALLERS_MAX];
+        caller->uid = request->grant.uid;
+        snprintf(caller->name, sizeof(caller->name), "%s", sender);
+        problem = request_charge(front, front->last_id + 1, &request->grant, now, text);
+        if (problem) {
+                request_refuse(request, problem, text);
                 return 1;
         }
-        if (budget_charge(&request->front->budget, request->id, &request->grant, text, sizeof(text)) < 0) {
-                request_refuse(request, FRONT_ERROR_BUDGET, text);
-                return 1;
-        }
-        request->charged = true;
-        wait = budget_open(&request->front->budget, request->grant.uid, now);
-        if (wait > 0) {
-                snprintf(text, sizeof(text), "sessions opened by one user: %u at once, then %u a minute; the next in %" PRIu64 " s",
-                         BUDGET_OPENS_USER, BUDGET_OPENS_MINUTE, wait / 1000000 + 1);
-                request_refuse(request, FRONT_ERROR_LATER, text);
-                return 1;
-        }
-        request->counted = true;
+        request->id = ++front->last_id;
+        snprintf(request->question, sizeof(request->question), "ringside-%" PRIu32, request->id);
         if (!(request->grant.grants & RS_GRANT_SYSTEM))
-                request_seated(request->front, request->id);
-        else if (seat_watch(request->front, request->id, request->grant.uid, sd_bus_message_get_sender(request->message)) < 0)
+                request_seated(front, request->id);
+        else if (seat_watch(front, request->id, request->grant.uid, sender) < 0)
                 request_refuse(request, FRONT_ERROR_FAILED, "The bus does not tell where you are.");
         return 1;
 }
@@ -290,8 +295,6 @@ static int request_look_up(Request *request) {
         char match[512];
         int r;
 
-        if (!sender)
-                return -EBADMSG;
         snprintf(match, sizeof(match),
                  "type='signal',sender='org.freedesktop.DBus',interface='org.freedesktop.DBus',"
                  "member='NameOwnerChanged',arg0='%s',arg2=''",
@@ -305,45 +308,55 @@ static int request_look_up(Request *request) {
 }
 
 int request_start(sd_bus_message *m, void *userdata, sd_bus_error *error) {
+        const char *sender = sd_bus_message_get_sender(m), *problem;
+        size_t free_index = FRONT_REQUESTS_MAX;
+        const FrontCaller *caller;
         Front *front = userdata;
         Options options;
         Request *request;
-        size_t i = 0;
+        char text[160];
+        uint64_t now;
         int r;
 
-        r = options_read(m, &options, error);
-        if (r < 0)
+        r = sender ? options_read(m, &options, error) : -EBADMSG;
+        if (r < 0 || (r = sd_event_now(front->event, CLOCK_MONOTONIC, &now)) < 0)
                 return r;
         for (size_t e = 0; e < options.grant.nr_events; e++) {
-                const char *problem = front_event_problem(front, options.grant.events[e].id);
-
+                problem = front_event_problem(front, options.grant.events[e].id);
                 if (problem)
                         return sd_bus_error_setf(error, FRONT_ERROR_NO_EVENT, "%s: %s",
                                                  event_type_by_id(options.grant.events[e].id)->name, problem);
         }
-        if (request_has_sender(front, sd_bus_message_get_sender(m)))
-                return sd_bus_error_setf(error, FRONT_ERROR_PENDING, "%s", another_pending);
-        while (i < FRONT_REQUESTS_MAX && front->requests[i])
-                i++;
-        if (i == FRONT_REQUESTS_MAX)
+        for (size_t i = 0; i < FRONT_REQUESTS_MAX; i++)
+                if (!front->requests[i])
+                        free_index = i;
+                /* Before the bus has told whose it is, so that one connection cannot take every place. */
+                else if (strcmp(sd_bus_message_get_sender(front->requests[i]->message), sender) == 0)
+                        return sd_bus_error_setf(error, FRONT_ERROR_PENDING, "%s", another_pending);
+        if (free_index == FRONT_REQUESTS_MAX)
                 return sd_bus_error_setf(error, FRONT_ERROR_PENDING, "Too many requests are not answered yet.");
+        front_touch(front);
+        caller = request_find_caller(front, sender);
+        if (caller) {
+                options.grant.uid = caller->uid;
+                problem = request_charge(front, 0, &options.grant, now, text);
+                if (problem)
+                        return sd_bus_error_setf(error, problem, "%s", text);
+        }
+        /* Until the bus has told: nobody. */
+        options.grant.uid = UINT32_MAX;
         request = calloc(1, sizeof(*request));
         if (!request)
                 return -ENOMEM;
         *request = (Request){
                 .front = front,
-                .index = i,
-                .id = ++front->last_id,
+                .index = free_index,
                 .message = sd_bus_message_ref(m),
                 .kernel = options.kernel,
                 .grant = options.grant,
                 .client_fd = -1,
         };
-        /* Until the bus has told: nobody. */
-        request->grant.uid = UINT32_MAX;
-        snprintf(request->question, sizeof(request->question), "ringside-%" PRIu32, request->id);
-        front->requests[i] = request;
-        front_touch(front);
+        front->requests[free_index] = request;
         r = request_look_up(request);
         if (r < 0)
                 request_free(request);

@@ -52,6 +52,15 @@ static void test_sessions_of_user(void **state) {
                 assert_int_equal(charge(&budget, id, 1000, true, 1, SMALL, NULL), 0);
         assert_int_equal(charge(&budget, 100, 1000, true, 1, SMALL, text), -EDQUOT);
         assert_says(text, "sessions of one user", "0 of 8 left");
+        /* To look is the same, and charges nothing: as often as one likes. */
+        budget_release(&budget, 3);
+        for (int i = 0; i < 3; i++)
+                assert_int_equal(charge(&budget, 0, 1000, true, 1, SMALL, NULL), 0);
+        assert_int_equal(budget_count(&budget), BUDGET_SESSIONS_USER - 1);
+        assert_int_equal(charge(&budget, 3, 1000, true, 1, SMALL, NULL), 0);
+        strcpy(text, "");
+        assert_int_equal(charge(&budget, 0, 1000, true, 1, SMALL, text), -EDQUOT);
+        assert_says(text, "sessions of one user", "0 of 8 left");
         /* A refusal charges nothing, and is nobody else's. */
         assert_int_equal(budget_count(&budget), BUDGET_SESSIONS_USER);
         assert_int_equal(charge(&budget, 101, 1001, true, 1, SMALL, NULL), 0);
@@ -189,30 +198,32 @@ static void test_opens(void **state) {
 
         (void) state;
         for (unsigned i = 0; i < BUDGET_OPENS_USER; i++)
-                assert_int_equal(budget_open(&budget, 1000, start), 0);
-        assert_int_equal(budget_open(&budget, 1000, start), each);
-        /* It says when, and asking costs nothing. */
-        assert_int_equal(budget_open(&budget, 1000, start + each / 2), each / 2);
-        assert_int_equal(budget_open(&budget, 1000, start + each - 1), 1);
-        assert_int_equal(budget_open(&budget, 1000, start + each), 0);
-        assert_int_equal(budget_open(&budget, 1000, start + each), each);
+                assert_int_equal(budget_open(&budget, 1000, start, true), 0);
+        assert_int_equal(budget_open(&budget, 1000, start, true), each);
+        /* It says when, and asking costs nothing; looking neither. */
+        assert_int_equal(budget_open(&budget, 1000, start + each / 2, true), each / 2);
+        assert_int_equal(budget_open(&budget, 1000, start + each - 1, true), 1);
+        assert_int_equal(budget_open(&budget, 1000, start + each - 1, false), 1);
+        assert_int_equal(budget_open(&budget, 1000, start + each, false), 0);
+        assert_int_equal(budget_open(&budget, 1000, start + each, true), 0);
+        assert_int_equal(budget_open(&budget, 1000, start + each, true), each);
         /* Others', root's among them, are their own. */
-        assert_int_equal(budget_open(&budget, 0, start), 0);
+        assert_int_equal(budget_open(&budget, 0, start, true), 0);
         /* Waits count, even those for which nothing is left. */
         assert_int_equal(charge(&budget, 1, 1001, true, 1, SMALL, NULL), 0);
         budget_end(&budget, 1, BUDGET_OPENS_USER - 1, start);
-        assert_int_equal(budget_open(&budget, 1001, start), 0);
+        assert_int_equal(budget_open(&budget, 1001, start, true), 0);
         assert_int_equal(charge(&budget, 2, 1001, true, 1, SMALL, NULL), 0);
         budget_end(&budget, 2, 5, start);
-        assert_int_equal(budget_open(&budget, 1001, start), 6 * each);
+        assert_int_equal(budget_open(&budget, 1001, start, true), 6 * each);
         /* No more than all of them come back, however long one waits. */
         for (unsigned i = 0; i < BUDGET_OPENS_USER; i++)
-                assert_int_equal(budget_open(&budget, 1000, 9 * start), 0);
-        assert_int_equal(budget_open(&budget, 1000, 9 * start), each);
+                assert_int_equal(budget_open(&budget, 1000, 9 * start, true), 0);
+        assert_int_equal(budget_open(&budget, 1000, 9 * start, true), each);
         /* More users than are remembered: whoever has used up most is not forgotten. */
         for (uint32_t uid = 2000; uid < 2500; uid++)
-                assert_int_equal(budget_open(&budget, uid, 9 * start), 0);
-        assert_int_equal(budget_open(&budget, 1000, 9 * start), each);
+                assert_int_equal(budget_open(&budget, uid, 9 * start, true), 0);
+        assert_int_equal(budget_open(&budget, 1000, 9 * start, true), each);
 }
 
 /* What is charged after the end, until the maps are gone. */

@@ -120,14 +120,14 @@ class Reader:
 
 
 class Message:
-    def __init__(self, kind, serial, fields, body):
+    def __init__(self, kind, serial, fields, body, fds):
         self.kind = kind  # 1 call, 2 return, 3 error, 4 signal
         self.serial = serial
-        self.path, self.interface, self.sender = fields.get(1), fields.get(2), fields.get(7)
+        self.path, self.interface, self.destination, self.sender = (fields.get(i) for i in (1, 2, 6, 7))
         self.reply_to = fields.get(5)
         self.member = fields.get(3)
         self.error = fields.get(4)
-        self.body = body
+        self.body, self.fds = body, fds
 
 
 class Connection:
@@ -212,7 +212,7 @@ class Connection:
         n = fields.get(9, 0)
         fds, self.fds = self.fds[:n], self.fds[n:]
         body = Reader(self.buffer[head_size:head_size + body_size], fds)
-        message = Message(self.buffer[1], serial, fields, [body.get(t) for t in split(fields.get(8, ""))])
+        message = Message(self.buffer[1], serial, fields, [body.get(t) for t in split(fields.get(8, ""))], fds)
         self.buffer = self.buffer[head_size + body_size:]
         return message
 

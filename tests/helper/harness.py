@@ -362,13 +362,34 @@ class Monitor:
         self.connection.call(BUS, "/org/freedesktop/DBus", "org.freedesktop.DBus.Monitoring", "BecomeMonitor", "asu",
                              [[], 0])
 
+    def receive(self, timeout):
+        message = self.connection.receive(timeout)
+        # Descriptors come along, of sessions that end when their client closes them.
+        for fd in message.fds if message else []:
+            os.close(fd)
+        return message
+
     def wait_for(self, member, timeout=PATIENCE):
         end = time.monotonic() + timeout
         while True:
-            message = self.connection.receive(end - time.monotonic())
+            message = self.receive(end - time.monotonic())
             check(message, f"no {member} on the bus")
             if message.member == member:
                 return message.body
+
+    def said(self, by):
+        """What the helper has said so far: the names of calls, and of errors. by: a connection of a client."""
+        helper = by.call(BUS, "/org/freedesktop/DBus", BUS, "GetNameOwner", "s", [NAME])[0]
+        serial, words = by.send(NAME, PATH, "org.freedesktop.DBus.Peer", "Ping"), []
+        by.wait(serial)
+        while True:
+            message = self.receive(PATIENCE)
+            check(message, "the monitor sees nothing")
+            if message.sender != helper:
+                continue
+            if (message.destination, message.reply_to) == (by.name, serial):
+                return words
+            words.append(message.member or message.error or "answer")
 
 
 def events(hz=99):

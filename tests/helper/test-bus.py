@@ -335,6 +335,59 @@ def test_budgets():
             flat.check()
 
 
+def test_again():
+    """Who is refused again and again is told the same, and nobody else has to do with it; only refusals are given so."""
+    flat = settled()
+    asked = ["AddMatch", "GetConnectionUnixUser"]
+
+    def refused(c, name, **kwargs):
+        """The text, and what the helper has said."""
+        error, text = h.open_error(c, h.options(**kwargs))
+        h.check(error == name, f"{kwargs}: {error}: {text}")
+        return text, monitor.said(c)
+
+    def refused_again(c, name, **kwargs):
+        """Whom it has been told of is not asked about, and hears what everybody of that user does."""
+        text, said = refused(c, name, **kwargs)
+        h.check(said == [name], f"to say {name} to {c.name} again the helper says {said}")
+        with A.connect() as d:
+            new = refused(d, name, **kwargs)
+        h.check(new == (text, asked + [name, "RemoveMatch"]), f"{name}: {text}; and to a new connection: {new}")
+
+    monitor = h.Monitor()
+    with A.connect() as a, B.connect() as b, monitor.connection:
+        for c in (a, b):
+            said = refused(c, BUDGET, hz=1001)[1]
+            h.check(said == asked + [BUDGET, "RemoveMatch"], f"to say {BUDGET} the helper says {said}")
+        for _ in range(20):
+            refused_again(a, BUDGET, hz=1001)
+        with h.open_session(a, hz=400):
+            monitor.said(a)
+            refused_again(a, BUDGET, hz=601)
+            # Of others it is not told that they are A.
+            h.open_session(b, hz=601).close()
+            monitor.said(b)
+        with h.open_session(a):
+            said = monitor.said(a)
+            h.check(said[:3] == asked + ["CheckAuthorization"], f"without asking the helper says {said}")
+        pid = polkitd()
+        os.kill(pid, signal.SIGSTOP)
+        try:
+            with A.connect() as c:
+                c.send(h.NAME, h.PATH, h.NAME, "OpenSession", "a{sv}", [h.options()])
+                monitor.wait_for("CheckAuthorization")
+                refused_again(a, PENDING)
+        finally:
+            os.kill(pid, signal.SIGCONT)
+        # There is room for so many.
+        for _ in range(64):
+            with B.connect() as c:
+                refused(c, BUDGET, hz=1001)
+        said = refused(a, BUDGET, hz=1001)[1]
+        h.check(said[:2] == asked, f"never forgotten: the helper says {said}")
+    flat.check()
+
+
 def test_memory():
     """What is charged outlives the session, as long as the ring does."""
     flat = settled()
@@ -407,7 +460,8 @@ subprocess.run(["mount", "--bind", "/run/rate", "/proc/sys/kernel/perf_event_max
 allow_all()
 settled()
 first = (h.only("front"), h.only("keeper"))
-TESTS = [test_interface, test_options, test_denied, test_vanished, test_pending, test_polkit_killed, test_hundred,
+# The first still has all sessions to open that a user has.
+TESTS = [test_again, test_interface, test_options, test_denied, test_vanished, test_pending, test_polkit_killed, test_hundred,
          test_flood, test_budgets, test_memory, test_rings]
 names = sys.argv[1:]  # all without
 h.main(*[t for t in TESTS if not names or t.__name__ in names], *([] if names else [test_alive]))
