@@ -106,15 +106,13 @@ size_t address_space_get_n_mappings(const AddressSpace *space) {
         return space->mappings.n + space->told.n;
 }
 
-void address_space_get_mapping(const AddressSpace *space, size_t index, uint64_t *ret_start,
-                               uint64_t *ret_end, uint64_t *ret_offset, MappedFile **ret_file) {
-        const Mapping *mapping = index < space->mappings.n ? &space->mappings.list[index]
-                                                           : &space->told.list[index - space->mappings.n];
+static MappedRange mapping_range(const Mapping *mapping) {
+        return (MappedRange){ mapping->start, mapping->end, mapping->offset, &mapping->file->mapped };
+}
 
-        *ret_start = mapping->start;
-        *ret_end = mapping->end;
-        *ret_offset = mapping->offset;
-        *ret_file = &mapping->file->mapped;
+void address_space_get_mapping(const AddressSpace *space, size_t index, MappedRange *ret) {
+        *ret = mapping_range(index < space->mappings.n ? &space->mappings.list[index]
+                                                       : &space->told.list[index - space->mappings.n]);
 }
 
 static bool is_unchanged(const Mapping *mapping, const MapsLine *line) {
@@ -446,6 +444,7 @@ int address_space_resolve(AddressSpace *space, uint64_t address, bool return_add
         mapping = find_mapping(space, address);
         if (mapping) {
                 file = mapping->file;
+                resolved.mapped = mapping_range(mapping);
                 if (file->kind == SYMBOL_FILE_JIT)
                         r = resolve_jit(space, address, &resolved);
                 else if (file->kind == SYMBOL_FILE_OTHER)

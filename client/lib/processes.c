@@ -390,7 +390,7 @@ static int handle_exec(Processes *processes, const RingsideRecord *record) {
         address_space_clear(process->space);
         process->start = record->process.start;
         process_invalidate(processes, process);
-        process->mappings_written = false;
+        process->lowest_written = false;
         process->gone = false;
         process->refresh_eager = REFRESH_EAGER;
         process->cmdline_len = 0;

@@ -41,8 +41,8 @@ struct Process {
         uint64_t program; /* of all that were ever run here */
         uint64_t version;  /* changes whenever what its addresses mean may have changed; unique among processes */
         AddressSpace *space;
-        uint64_t written_generation; /* of the space: the mappings that are in the store */
-        bool mappings_written;
+        uint64_t written_generation; /* of the space: its lowest mapping is in the store */
+        bool lowest_written;
         bool gone;  /* /proc/PID is no longer there */
         bool ended; /* kept for samples that come late */
         int64_t end; /* when, as in the store */

@@ -34,11 +34,18 @@ struct MappedFile {
         void *userdata;   /* for the caller, NULL at first */
 };
 
+typedef struct MappedRange {
+        uint64_t start, end; /* in the process */
+        uint64_t offset;     /* of start, in the file */
+        MappedFile *file;
+} MappedRange;
+
 typedef struct Resolved {
         MappedFile *file;     /* never NULL after success */
         uint64_t address;     /* ELF virtual address in file; the address itself where there is no ELF file */
         const char *name;     /* raw (mangled) name, NULL: not known. Lives as long as the symbolizer */
         uint64_t name_offset; /* from the start of the symbol to address */
+        MappedRange mapped;   /* where it lies; file NULL: in no mapping */
 } Resolved;
 
 typedef struct SymbolizerOptions {
@@ -102,12 +109,11 @@ uint64_t address_space_get_generation(const AddressSpace *space);
 bool address_space_contains(const AddressSpace *space, uint64_t address);
 
 /*
- * What is mapped executable, what was read and what was told: what a recording keeps of a process. index must be
- * below the number; both are of the current generation. ret_file is never NULL.
+ * What is mapped executable: what was read, then what was told, each sorted by address. index must be below the
+ * number; both are of the current generation.
  */
 size_t address_space_get_n_mappings(const AddressSpace *space);
-void address_space_get_mapping(const AddressSpace *space, size_t index, uint64_t *ret_start, uint64_t *ret_end,
-                               uint64_t *ret_offset, MappedFile **ret_file);
+void address_space_get_mapping(const AddressSpace *space, size_t index, MappedRange *ret);
 
 /*
  * Never fails for want of a name: outside every mapping it is "[unknown]", in anonymous executable

@@ -179,8 +179,7 @@ static void test_gap(void **state) {
 static void test_replaced(void **state) {
         Fixture *f = *state;
         ToldMapping one = mapping(f, 0, now()), two = mapping(f, 1, now());
-        uint64_t start, end, offset;
-        MappedFile *file;
+        MappedRange range;
 
         assert_int_equal(address_space_tell(f->space, &one), TOLD_NEW);
         assert_true(address_space_contradicts(f->space, &two));
@@ -195,12 +194,12 @@ static void test_replaced(void **state) {
         assert_int_equal(address_space_tell(f->space, &two), two.end <= BASE + f->length ? TOLD_KNOWN : TOLD_NEW);
         assert_int_equal(address_space_tell(f->space, &one), TOLD_OTHER);
         assert_int_equal(address_space_get_n_mappings(f->space), 3);
-        address_space_get_mapping(f->space, 2, &start, &end, &offset, &file);
-        assert_int_equal(start, BASE + 8192);
-        assert_int_equal(offset, f->offset + 8192);
-        assert_string_equal(file->path, f->paths[1]);
-        address_space_get_mapping(f->space, 1, &start, &end, &offset, &file);
-        assert_string_equal(file->path, f->paths[0]);
+        address_space_get_mapping(f->space, 2, &range);
+        assert_int_equal(range.start, BASE + 8192);
+        assert_int_equal(range.offset, f->offset + 8192);
+        assert_string_equal(range.file->path, f->paths[1]);
+        address_space_get_mapping(f->space, 1, &range);
+        assert_string_equal(range.file->path, f->paths[0]);
 }
 
 /* What was read is of a later time than what is still to be looked up. */

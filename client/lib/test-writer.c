@@ -78,11 +78,17 @@ void address_space_clear(AddressSpace *space) {
         space->generation++;
 }
 
-static unsigned told_find(const AddressSpace *space, uint64_t address) {
+static const ToldMapping *told_at(const AddressSpace *space, uint64_t address) {
         for (unsigned i = space->n_told; i-- > 0;)
                 if (address >= space->told[i].start && address < space->told[i].end)
-                        return space->told[i].inode;
-        return 0;
+                        return &space->told[i];
+        return NULL;
+}
+
+static unsigned told_find(const AddressSpace *space, uint64_t address) {
+        const ToldMapping *told = told_at(space, address);
+
+        return told ? told->inode : 0;
 }
 
 bool address_space_contradicts(const AddressSpace *space, const ToldMapping *told) {
@@ -120,13 +126,9 @@ size_t address_space_get_n_mappings(const AddressSpace *space) {
         return space->file > 0;
 }
 
-void address_space_get_mapping(const AddressSpace *space, size_t index, uint64_t *ret_start, uint64_t *ret_end,
-                               uint64_t *ret_offset, MappedFile **ret_file) {
+void address_space_get_mapping(const AddressSpace *space, size_t index, MappedRange *ret) {
         assert_int_equal(index, 0);
-        *ret_start = 0x1000;
-        *ret_end = 0x9000;
-        *ret_offset = 0;
-        *ret_file = &space->symbolizer->files[space->file];
+        *ret = (MappedRange){ 0x1000, 0x9000, 0, &space->symbolizer->files[space->file] };
 }
 
 static const char *const names[] = { [1] = "main", [2] = "work", [3] = "leaf", [4] = "_start",
@@ -135,9 +137,14 @@ static const char *const names[] = { [1] = "main", [2] = "work", [3] = "leaf", [
 int address_space_resolve(AddressSpace *space, uint64_t address, bool return_address, Resolved *ret) {
         *ret = (Resolved){ .file = &space->symbolizer->files[0], .address = address - return_address };
         if (address_space_contains(space, address)) {
-                unsigned told = told_find(space, address);
+                const ToldMapping *told = told_at(space, address);
 
-                ret->file = &space->symbolizer->files[told != 0 ? told : space->file];
+                if (told)
+                        ret->mapped = (MappedRange){ told->start, told->end, told->offset,
+                                                     &space->symbolizer->files[told->inode] };
+                else
+                        address_space_get_mapping(space, 0, &ret->mapped);
+                ret->file = ret->mapped.file;
                 ret->name = ret->address >> 12 < ELEMENTSOF(names) ? names[ret->address >> 12] : NULL;
                 ret->name_offset = ret->address & 0xfff;
         }
@@ -698,6 +705,23 @@ static void test_wait_until_told(void **state) {
         expect(f, FILES, "0|/bin/one 1|/bin/three 2|/bin/two 3|/bin/one");
 }
 
+/* A recording has the lowest, which is the program's, and those that frames lie in; each once. */
+static void test_mappings(void **state) {
+        Fixture *f = *state;
+
+        process_event(f, RINGSIDE_PROCESS_SEEN, PID, PID, 0, 500, "prog");
+        tell(f, PID, 0x20000, 0x28000, 2);
+        tell(f, PID, 0x30000, 0x38000, 3);
+        sample_at(f, 1 * MSEC, PID, 0x21000);
+        expect(f, "SELECT start, end, path FROM mapping JOIN file ON file.id = file ORDER BY start",
+               "4096|36864|/bin/one 131072|163840|/bin/two");
+        for (uint64_t i = 0; i < 10; i++)
+                sample_at(f, (2 + i) * MSEC, PID, 0x30000 + i);
+        sample_at(f, 12 * MSEC, PID, 0x22000);
+        sample_at(f, 13 * MSEC, PID, 0x1100);
+        expect(f, "SELECT process, start, time / 1000000 FROM mapping ORDER BY start", "1|4096|0 1|131072|0 1|196608|1");
+}
+
 /* Another mapping at the same place: what came before it is as it was then. */
 static void test_wait_and_contradict(void **state) {
         Fixture *f = *state;
@@ -782,7 +806,7 @@ int main(void) {
                 TEST(test_tree_is_shared), TEST(test_kernel_names),     TEST(test_kernel_names_late),
                 TEST(test_no_kernel_names), TEST(test_rows), TEST(test_kernel_threads),  TEST(test_wait_until_told),
                 TEST(test_wait_and_contradict), TEST(test_wait_and_exec), TEST(test_wait_in_vain),
-                TEST(test_wait_is_bounded),
+                TEST(test_wait_is_bounded), TEST(test_mappings),
         };
 
         return cmocka_run_group_tests(tests, NULL, NULL);

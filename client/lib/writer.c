@@ -123,6 +123,11 @@ Writer *writer_free(Writer *writer) {
         return NULL;
 }
 
+/* As in the store. */
+static int64_t sample_time(const Writer *writer, const RingsideRecord *record) {
+        return (int64_t) (record->time - writer->processes.start);
+}
+
 /* ---- files and mappings ---- */
 
 static int get_file_id(Writer *writer, MappedFile *file, int64_t *ret) {
@@ -140,40 +145,41 @@ static int get_file_id(Writer *writer, MappedFile *file, int64_t *ret) {
         return 0;
 }
 
-/* Only for processes that have samples: most children of a shell script never do. */
-static int write_mappings(Writer *writer, Process *process, int64_t time) {
-        uint64_t generation = address_space_get_generation(process->space);
-        size_t n;
+static int write_mapping(Writer *writer, const Process *process, const MappedRange *range, int64_t time) {
+        int64_t file_id;
+        TableKey key;
         int r;
 
-        if (process->mappings_written && process->written_generation == generation)
+        r = get_file_id(writer, range->file, &file_id);
+        if (r < 0)
+                return r;
+        /* Addresses are multiples of a page, and file ids far below 2^52. */
+        key = (TableKey){ process->id, range->start | (file_id & 0xfff), range->end ^ ((uint64_t) file_id >> 12) };
+        if (table_get(&writer->mapped, key))
                 return 0;
+        r = store_add_mapping(writer->store, process->id, range->start, range->end, range->offset, file_id, time);
+        if (r < 0)
+                return r;
+        if (writer->mapped.n >= MAPPED_MAX)
+                table_clear(&writer->mapped);
+        return table_put(&writer->mapped, key, 1);
+}
 
-        n = address_space_get_n_mappings(process->space);
-        for (size_t i = 0; i < n; i++) {
-                uint64_t start, end, offset;
-                MappedFile *file;
-                int64_t file_id;
-                TableKey key;
+/* What is mapped lowest tells which program it is, whether or not it has a sample. */
+static int write_lowest(Writer *writer, Process *process, int64_t time) {
+        uint64_t generation = address_space_get_generation(process->space);
+        MappedRange lowest;
+        int r;
 
-                address_space_get_mapping(process->space, i, &start, &end, &offset, &file);
-                r = get_file_id(writer, file, &file_id);
-                if (r < 0)
-                        return r;
-                /* Addresses are multiples of a page, and file ids far below 2^52. */
-                key = (TableKey){ process->id, start | (file_id & 0xfff), end ^ ((uint64_t) file_id >> 12) };
-                if (table_get(&writer->mapped, key))
-                        continue;
-                r = store_add_mapping(writer->store, process->id, start, end, offset, file_id, time);
-                if (r < 0)
-                        return r;
-                if (writer->mapped.n >= MAPPED_MAX)
-                        table_clear(&writer->mapped);
-                r = table_put(&writer->mapped, key, 1);
+        if (process->lowest_written && process->written_generation == generation)
+                return 0;
+        if (address_space_get_n_mappings(process->space) > 0) {
+                address_space_get_mapping(process->space, 0, &lowest);
+                r = write_mapping(writer, process, &lowest, time);
                 if (r < 0)
                         return r;
         }
-        process->mappings_written = true;
+        process->lowest_written = true;
         process->written_generation = generation;
         return 0;
 }
@@ -314,12 +320,16 @@ static bool chain_cut(Chain *chain) {
         return false;
 }
 
-static int store_user_frame(Writer *writer, Process *process, Frame *f) {
+/* With its mapping: one may have tens of thousands of which hardly any is ever sampled. */
+static int store_user_frame(Writer *writer, const Process *process, Frame *f, int64_t time) {
         const Resolved *resolved = &f->resolved;
         int64_t file_id;
-        int r;
+        int r = 0;
 
-        r = get_file_id(writer, resolved->file, &file_id);
+        if (resolved->mapped.file)
+                r = write_mapping(writer, process, &resolved->mapped, time);
+        if (r >= 0)
+                r = get_file_id(writer, resolved->file, &file_id);
         if (r < 0)
                 return r;
         r = store_add_frame(writer->store, file_id, resolved->address, resolved->name, resolved->name_offset, false,
@@ -334,15 +344,16 @@ static int store_user_frame(Writer *writer, Process *process, Frame *f) {
         return table_put(&writer->frames, frame_key(process, f), (uint64_t) f->id << 1 | f->start);
 }
 
-static int frame_store(Writer *writer, Process *process, Frame *f) {
+static int frame_store(Writer *writer, const Process *process, Frame *f, int64_t time) {
         if (f->id > 0)
                 return 0;
         return f->kernel ? kernel_frames_store(&writer->kernel, f->address, f->interrupted, &f->id)
-                         : store_user_frame(writer, process, f);
+                         : store_user_frame(writer, process, f, time);
 }
 
 /* *ret_callers: where the innermost is called from, 0: there is nothing else. */
-static int chain_store(Writer *writer, Process *process, Chain *chain, int64_t *ret, int64_t *ret_callers) {
+static int chain_store(Writer *writer, const Process *process, Chain *chain, int64_t time, int64_t *ret,
+                       int64_t *ret_callers) {
         int64_t stack_id = 0;
         int r;
 
@@ -359,7 +370,7 @@ static int chain_store(Writer *writer, Process *process, Chain *chain, int64_t *
                         return r;
         }
         for (size_t i = chain->n; i-- > 0;) {
-                r = frame_store(writer, process, &chain->frames[i]);
+                r = frame_store(writer, process, &chain->frames[i], time);
                 if (r < 0)
                         return r;
                 *ret_callers = stack_id;
@@ -388,6 +399,7 @@ static int resolve_chain(Writer *writer, Process *process, const RingsideRecord 
                          uint64_t *ret) {
         const RawStack *raw = record->sample.stack != 0 ? raw_stacks_get(&writer->raw_stacks, record->sample.stack) : NULL;
         bool missing = record->sample.stack != 0 && !raw;
+        int64_t time = sample_time(writer, record);
         Chain chain;
         int64_t stack_id, callers;
         int r;
@@ -404,14 +416,14 @@ static int resolve_chain(Writer *writer, Process *process, const RingsideRecord 
                 return 0;
         if (missing)
                 writer->statistics.unresolved++;
-        r = write_mappings(writer, process, (int64_t) (record->time - writer->processes.start));
+        r = write_lowest(writer, process, time);
         if (r < 0)
                 return r;
         r = chain_resolve(writer, process, &chain);
         if (r < 0)
                 return r;
         chain.truncated = missing || (!walk_is_whole(record->sample.walk_end) && !chain_cut(&chain));
-        r = chain_store(writer, process, &chain, &stack_id, &callers);
+        r = chain_store(writer, process, &chain, time, &stack_id, &callers);
         if (r < 0)
                 return r;
 
@@ -448,7 +460,7 @@ static int resolve_leaf(Writer *writer, Process *process, const RingsideRecord *
                 return r;
         if (leaf.start) /* then it may be where the stack begins */
                 return 0;
-        r = frame_store(writer, process, &leaf);
+        r = frame_store(writer, process, &leaf, sample_time(writer, record));
         if (r < 0)
                 return r;
         r = store_add_stack(writer->store, outcome_stack(callers), leaf.id, &stack_id);
@@ -503,7 +515,7 @@ static int sample_store(Writer *writer, const RingsideRecord *record, int64_t th
         int r;
 
         r = store_add_sample(writer->store, &(StoreSample){
-                                                    .time = (int64_t) (record->time - writer->processes.start),
+                                                    .time = sample_time(writer, record),
                                                     .thread_id = thread_id,
                                                     .stack_id = outcome_stack(outcome),
                                                     .weight = record->sample.weight,
