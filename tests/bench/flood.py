@@ -4,7 +4,8 @@ What a flood by user A costs user B, on each way and on all. In turn, many times
 still with all they have open while as many processes of A's compute. Meanwhile B does the same work over and over, on
 each CPU: how much more of its own CPU time that takes, interrupts and all, is the median over the pairs, and so is how
 much longer it takes on the clock. Beside it what the helper spends in a flood that goes on and on, in percent of one
-CPU, and how much of that its budgets allow. Runs where Ringside is installed: tests/bench/flood.sh does it.
+CPU, how much of that its budgets allow, how much its front alone takes, and what the bus daemon does. Runs where
+Ringside is installed: tests/bench/flood.sh does it.
 
 usage: flood.py [ROUNDS] [WAY...]
 """
@@ -49,13 +50,16 @@ def cpu_of(pid):
     return sum(int(n) for n in fields[11:15]) / TICK
 
 
-def helper_cpu():
-    """Of front, keeper and all sessions there are and were; the keeper has waited for those."""
+def spent_by():
+    """
+    CPU seconds of front, keeper and all sessions there are and were, for which the keeper has waited; of the front alone;
+    of the bus daemon.
+    """
     total = 0
     for pid in h.helpers():
         with contextlib.suppress(OSError):
             total += cpu_of(pid)
-    return total
+    return total, cpu_of(h.only("front")), cpu_of(h.named("dbus-daemon"))
 
 
 def work():
@@ -118,16 +122,17 @@ def run(runs, stands, workers):
 
 
 def spends(flood, none):
-    """CPU seconds of the helper a second; nothing saves up meanwhile what may be opened a minute."""
+    """What spent_by() says, a second; nothing saves up meanwhile what may be opened a minute."""
     let(flood, none)
     time.sleep(GOES_ON)
-    cpu, began = helper_cpu(), time.monotonic()
+    before, began = spent_by(), time.monotonic()
     time.sleep(GOES_ON)
-    return (helper_cpu() - cpu) / (time.monotonic() - began)
+    seconds = time.monotonic() - began
+    return [(after - b) / seconds for b, after in zip(before, spent_by())]
 
 
 def measure(ways, workers):
-    """(B's times in a flood by those beside none, for each pair; the helper's CPU; how much of the flood there was)"""
+    """(B's times in a flood by those beside none, for each pair; spends(); how much of the flood there was)"""
     with Flood(A, ways) as flood, Flood(A, tuple(SPINNERS[:len(ways)])) as none:
         # What is allowed at first is not the point.
         time.sleep(2)
@@ -149,7 +154,8 @@ def main():
     subprocess.run(["polkit-rules", "/run/test.rules"], check=True)
     with B.connect() as c:
         h.open_session(c).close()
-    print(f"{'':>16}  {'work of B: CPU time +':>22}  {'half of the pairs':>18}  {'clock +':>8}  {'helper':>7}  {'allowed':>7}")
+    print(f"{'':>16}  {'work of B: CPU time +':>22}  {'half of the pairs':>18}  {'clock +':>8}  {'helper':>7}  {'allowed':>7}  "
+          f"{'front':>7}  {'bus':>7}")
     with contextlib.ExitStack() as stack:
         workers = [stack.enter_context(Worker(cpu)) for cpu in sorted(os.sched_getaffinity(0))]
         for ways in [(way,) for way in WAYS] + [WAYS]:
@@ -157,12 +163,13 @@ def main():
             if sys.argv[2:] and name not in sys.argv[2:]:
                 continue
             ratios, spent, counts = measure(ways, workers)
+            helper, front, bus = (f"{s * 100:.1f} %" for s in spent)
             cpu, clock = zip(*ratios)
             low, middle, high = (f"{(r - 1) * 100:+.1f}" for r in statistics.quantiles(cpu, n=4))
             longer = f"{(statistics.median(clock) - 1) * 100:+.1f} %"
             allowed = sum(ALLOWED.get(way, 0) for way in ways)
-            print(f"{name:>16}  {middle + ' %':>22}  {low + ' to ' + high + ' %':>18}  {longer:>8}  {spent * 100:>5.1f} %  "
-                  f"{allowed:>5.1f} %   {counts}", flush=True)
+            print(f"{name:>16}  {middle + ' %':>22}  {low + ' to ' + high + ' %':>18}  {longer:>8}  {helper:>7}  "
+                  f"{allowed:>5.1f} %  {front:>7}  {bus:>7}   {counts}", flush=True)
 
 
 main()

@@ -36,6 +36,18 @@ def call_on_bus(count):
             count(3)
 
 
+def open_in_vain(count):
+    """Sessions that no budget has room for."""
+    with Connection() as c:
+        while True:
+            calls = [c.send(h.NAME, h.PATH, h.NAME, "OpenSession", "a{sv}", [h.options(hz=1001)]) for _ in range(4)]
+            for serial in calls:
+                with contextlib.suppress(DBusError):
+                    os.close(c.wait(serial)[0])
+                    raise h.Failure("served")
+            count(len(calls))
+
+
 def open_and_leave(count):
     """Said hello to, given garbage, closed at once, or left alone; four are open all the time."""
     dice, kept = random.Random(1), []
@@ -85,7 +97,7 @@ def ask_and_ask(count):
             count(12)
 
 
-WAYS = (call_on_bus, open_and_leave, ask_and_ask)
+WAYS = (call_on_bus, open_in_vain, open_and_leave, ask_and_ask)
 
 
 class Flood:
