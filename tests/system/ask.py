@@ -9,15 +9,13 @@ the password. With --stay it stays until the session ends, and says why that was
 
 import contextlib
 import os
-import re
 import select
 import socket
 import struct
 import sys
-import termios
-import time
 
 from dbus_client import INTERACTIVE, Connection, DBusError
+from terminal import Terminal
 
 NAME, PATH = "org.ringside.Helper1", "/org/ringside/Helper1"
 # common/protocol.h
@@ -29,36 +27,15 @@ E_KERNEL = 8
 KERNEL, SYSTEM = 0x4, 0x8
 
 
-class Agent:
+def start_agent():
     """pkttyagent for this process, on a terminal of its own."""
-
-    def __init__(self):
-        self.text, self.asked = "", []
-        r, w = os.pipe()
-        os.set_inheritable(w, True)
-        me = os.getpid()
-        self.pid, self.terminal = os.forkpty()
-        if self.pid == 0:
-            os.execv("/usr/bin/pkttyagent", ["pkttyagent", "--process", str(me), "--notify-fd", str(w)])
-        os.close(w)
-        os.read(r, 1)  # it closes its end when it is registered
-        os.close(r)
-
-    def echoes(self):
-        return termios.tcgetattr(self.terminal)[3] & termios.ECHO
-
-    def answer(self):
-        try:
-            self.text += os.read(self.terminal, 4096).decode(errors="replace")
-        except OSError:
-            sys.exit(f"the agent has ended: {self.text}")
-        names = re.findall(r"Authenticating as: .*?\(?(\w+)\)?\s*\r\nPassword: ", self.text)
-        for name in names[len(self.asked):]:
-            self.asked.append(name)
-            # It asks first, and then forgets what has been typed and stops the echo.
-            while self.echoes():
-                time.sleep(0.01)
-            os.write(self.terminal, name.encode() + b"\n")
+    r, w = os.pipe()
+    os.set_inheritable(w, True)
+    agent = Terminal("/usr/bin/pkttyagent", "--process", str(os.getpid()), "--notify-fd", str(w))
+    os.close(w)
+    os.read(r, 1)  # it closes its end when it is registered
+    os.close(r)
+    return agent
 
 
 def open_session(bus, scope, kernel, agent):
@@ -66,11 +43,11 @@ def open_session(bus, scope, kernel, agent):
                "ring-size": ("t", 65536)}
     serial = bus.send(NAME, PATH, NAME, "OpenSession", "a{sv}", [options], flags=INTERACTIVE)
     while agent:
-        ready = select.select([bus.socket, agent.terminal], [], [], 120)[0]
+        ready = select.select([bus.socket, agent.fd], [], [], 120)[0]
         if not ready:
             sys.exit(f"no answer: {agent.text}")
-        if agent.terminal in ready:
-            agent.answer()
+        if agent.fd in ready and not agent.read():
+            sys.exit(f"the agent has ended: {agent.text}")
         with contextlib.suppress(TimeoutError):  # what else the bus has to say
             return socket.socket(fileno=bus.wait(serial, 0)[0])
     return socket.socket(fileno=bus.wait(serial, 120)[0])
@@ -101,7 +78,7 @@ def reason(session):
 
 
 def main():
-    agent = Agent() if "--agent" in sys.argv else None
+    agent = start_agent() if "--agent" in sys.argv else None
     scope, kernel = sys.argv[-2:]
     with Connection() as bus:
         try:

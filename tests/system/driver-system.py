@@ -76,6 +76,7 @@ def in_front(table, alice, bob):
     table.row("active", "another user comes to the front, scope system",
               running.switched(alice, bob, "--agent", "system", "no", ends=True),
               "granted system after carol; ended: withdrawn")
+    table.run("active", "record -a, another user comes to the front", lambda: running.withdrawn(alice, bob))
     table.run("active", "polkit restarted under a session", lambda: running.polkit_restarted(alice))
     table.run("active", "the pid of a recorded program", lambda: seeing.pid_is_right(alice.shell))
     table.run("active", "record --unit", lambda: seeing.only_the_unit(alice, ""))

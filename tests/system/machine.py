@@ -72,12 +72,12 @@ def database(session):
 # Login sessions.
 
 class Command:
-    """One command in a session; the output is read by wait()."""
+    """One command in a session. Each piece of its output is read once."""
 
     def __init__(self, path, command):
         self.command = command
         ours, theirs = os.pipe()
-        self.output = open(ours, encoding="utf-8", errors="replace")
+        self.output = open(ours, "rb", buffering=0)  # or what is in a buffer could not be waited for
         self.socket = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         self.socket.connect(path)
         socket.send_fds(self.socket, ["\0".join(command).encode()], [theirs])
@@ -86,11 +86,22 @@ class Command:
 
     def line(self):
         """The next line of its output, when there is one."""
-        return self.output.readline().strip()
+        return self.output.readline().decode(errors="replace").strip()
 
     def readable(self, timeout):
         """Whether it says something, or ends, within that time."""
         return bool(select.select([self.output], [], [], timeout)[0])
+
+    def until_said(self, words, timeout=240.0):
+        """Its output up to these words, whatever else it has to say."""
+        text, end = "", time.monotonic() + timeout
+        while words not in text:
+            left = end - time.monotonic()
+            check(left > 0 and self.readable(left), f"not within {timeout} s: {words}: {text}")
+            piece = self.output.read(4096).decode(errors="replace")
+            check(piece, f"it has ended: {text}")
+            text += piece
+        return text
 
     def ended(self):
         return bool(select.select([self.socket], [], [], 0)[0])
@@ -102,7 +113,7 @@ class Command:
     def wait(self, timeout=120.0):
         """(exit status, the rest of the output)"""
         with self.output as f:
-            text = f.read()
+            text = f.read().decode(errors="replace")
         self.socket.settimeout(timeout)
         status = int(self.socket.recv(64))
         self.socket.close()

@@ -5,12 +5,13 @@ that nobody needs any longer.
 """
 
 import os
+import re
 import time
 
 from machine import Failure, check, collapsed, sh, unit_property, until
 
 UNIT = "ringside-helper.service"
-MEETING = "/run/ringside-half-way"  # where the recorded program and the driver wait for each other
+MEETING = "/run/ringside-half-way"  # where recorded programs and the driver wait for each other
 IDLE = 60
 
 
@@ -19,40 +20,41 @@ def touch(path):
         pass
 
 
-def record_command(options, before, after):
-    return f"ringside record {options} -o r.ringside -- sh -c '{before}; meet; {after}'"
+def record_command(options="-F 99", before="/test/before 0.5", after="/test/after 0.5", name="r"):
+    return f"ringside record {options} -o {name}.ringside -- sh -c '{before}; meet; {after}'"
 
 
 class Recorded:
     """
     A program that is being recorded in a session. It comes half-way, where it calls meet; the rest happens when
     resume() is called. `before` and `after` are workload-busy under another name, so that a recording tells from which
-    time it has samples.
+    time it has samples. The recording is NAME.ringside.
     """
 
-    def __init__(self, session, script=None):
-        self.session = session
-        sh("rm", "-rf", MEETING)
+    def __init__(self, session, script=None, name="r"):
+        self.session, self.name = session, name
+        self.middle, self.resumed = f"{MEETING}/{name}-middle", f"{MEETING}/{name}-go"
         sh("install", "-d", "-m", "1777", MEETING)
-        for name in "before", "after":
-            sh("cp", "--remove-destination", "/test/workload-busy", f"/test/{name}")
-        script = script or record_command("-F 99", "/test/before 0.5", "/test/after 0.5")
-        meet = f"touch {MEETING}/middle; until test -e {MEETING}/go; do sleep 0.1; done"
-        self.command = session.start("sh", "-c", "rm -f r.ringside; " + script.replace("meet", meet))
+        sh("rm", "-f", self.middle, self.resumed)
+        for program in "before", "after":
+            sh("cp", "--remove-destination", "/test/workload-busy", f"/test/{program}")
+        script = script or record_command(name=name)
+        meet = f"touch {self.middle}; until test -e {self.resumed}; do sleep 0.1; done"
+        self.command = session.start("sh", "-c", f"rm -f {name}.ringside; " + script.replace("meet", meet))
         until("the recorded program is half-way", self.is_half_way)
 
     def is_half_way(self):
         if self.command.ended():
             raise Failure(f"it has ended before that: {self.command.wait()}")
-        return os.path.exists(f"{MEETING}/middle")
+        return os.path.exists(self.middle)
 
     def go(self):
-        touch(f"{MEETING}/go")
+        touch(self.resumed)
 
     def end(self):
         """(exit status, output, stacks) of the recording"""
         status, text = self.command.wait()
-        return status, text, collapsed(self.session, "r.ringside")
+        return status, text, collapsed(self.session, self.name + ".ringside")
 
     def resume(self):
         self.go()
@@ -86,6 +88,31 @@ def switched(session, other, *ask, ends=False):
     session.bring_to_front()
     ended = command.wait()[1].strip()
     return "; ".join([granted, ended or "goes on"])
+
+
+def withdrawn(session, other):
+    """What `ringside record -a` says and keeps when its user's seat has another user in front."""
+    session.bring_to_front()
+    own = Recorded(session, name="own")
+    everybody = Recorded(session, "/test/terminal.py " + record_command("-a -F 99", name="all"), name="all")
+    try:
+        other.bring_to_front()
+        # It says so at once, and then waits for its command.
+        said = everybody.command.until_said("waiting for the command to end")
+        status, text, stacks = everybody.resume()
+        own_status, own_text, own_stacks = own.resume()
+    finally:
+        session.bring_to_front()
+    said = " ".join((said + text).split())
+    asked = re.findall(r"Authenticating as: (\w+) Password:", said)
+    check(status == 125 and asked == ["carol"], f"{status}: {said}")
+    check("the permission to profile was withdrawn: your seat is no longer active" in said
+          and "What was recorded is kept" in said, f"the reason is not told: {status}: {said}")
+    check(has(stacks, "before;"), f"the recording is not kept: {list(stacks)[:10]}")
+    check(not has(stacks, "after;"), "the session went on")
+    check(own_status == 0, f"the user's own: {own_status}: {own_text}")
+    check(has(own_stacks, "before;") and has(own_stacks, "after;"), f"the user's own: {list(own_stacks)[:5]}")
+    return f"withdrawn, recording kept, exit status {status}; one of their own goes on"
 
 
 def bus_lost(session):
