@@ -92,7 +92,7 @@ class Session:
         self.expect(b"started\n")
 
     def stop(self):
-        output = self.process.communicate(timeout=30)[0]
+        output = self.process.communicate(timeout=300)[0]  # it may have all of the ring to tell
         check(self.process.returncode == 0, "ring-dump failed")
         self.raw.seek(0)
         return Dump(self.head + output, self.raw.read())

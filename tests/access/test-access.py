@@ -140,7 +140,7 @@ def burn(targets, seconds):
     """Waits until each of them has had that much of a processor: else that it is not seen proves nothing."""
     # What these two do, others do for them: kernel threads, a child.
     until = {t: cpu_seconds(t.pid) + seconds for t in targets if t.name not in ("rx-pty", "rx-forker")}
-    wait_until(lambda: all(cpu_seconds(t.pid) >= used for t, used in until.items()), "enough CPU time", 200)
+    wait_until(lambda: all(cpu_seconds(t.pid) >= used for t, used in until.items()), "enough CPU time", 600)
 
 
 def sample(targets, places, hz, seconds, options=()):

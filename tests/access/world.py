@@ -31,7 +31,7 @@ def check(condition, text):
         raise AssertionError(text)
 
 
-def wait_until(condition, what, seconds=60):
+def wait_until(condition, what, seconds=300):
     end = time.monotonic() + seconds
     while not condition():
         check(time.monotonic() < end, f"{what}: nothing for {seconds} s")
@@ -66,7 +66,7 @@ class Target:
     def close(self):
         os.read(self.gate[0], 1)
 
-    def expect(self, text, seconds=60):
+    def expect(self, text, seconds=300):
         end = time.monotonic() + seconds
         while text not in self.output:
             ready = select.select([self.process.stdout], [], [], max(0, end - time.monotonic()))[0]
@@ -76,7 +76,7 @@ class Target:
 
     def end(self):
         os.close(self.gate[1])
-        self.process.wait(timeout=60)
+        self.process.wait(timeout=300)
         os.close(self.gate[0])
         self.process.stdout.close()
 
