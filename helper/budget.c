@@ -68,12 +68,9 @@ int budget_charge(Budget *budget, uint32_t id, const struct rs_grant *grant, cha
         Usage user = {}, machine = {};
         Charge *slot = NULL;
         Charge wanted = {
-                .id = id,
-                .uid = grant->uid,
-                .wide = !(grant->grants & RS_GRANT_TARGETS),
-                .system = grant->grants & RS_GRANT_SYSTEM,
-                .rate = grant_rate(grant),
-                .memory = grant_memory(grant, budget->n_cpus),
+                .id = id, .uid = grant->uid,
+                .wide = !(grant->grants & RS_GRANT_TARGETS), .system = grant->grants & RS_GRANT_SYSTEM,
+                .rate = grant_rate(grant), .memory = grant_memory(grant, budget->n_cpus),
         };
 
         for (size_t i = 0; i < ELEMENTSOF(budget->charges); i++) {

@@ -206,10 +206,8 @@ static int keeper_open_event(Child *child, const struct perf_event_request *requ
 static int keeper_tell_kernel(const Keeper *keeper, Child *child) {
         const KernelBuild *build = keeper->build;
         const struct session_answer answer = {
-                .op = SESSION_OP_KERNEL,
-                .error = build->newest.number == 0 ? ENODATA : 0,
-                .generation = build->newest.number,
-                .size = build->size,
+                .op = SESSION_OP_KERNEL, .error = build->newest.number == 0 ? ENODATA : 0,
+                .generation = build->newest.number, .size = build->size,
         };
         const int fds[] = {build->map_fd, build->newest.names_fd};
         const size_t n = build->newest.number > child->kernel_sent ? ELEMENTSOF(fds) : 0;

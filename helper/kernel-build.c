@@ -21,9 +21,7 @@ void kernel_build_init(KernelBuild *build) {
                 .symbols_fd = kernel_builder_open(),
                 /* Not there where the kernel has no modules. */
                 .modules_fd = open("/proc/modules", O_RDONLY | O_CLOEXEC),
-                .newest = {.names_fd = -1},
-                .map_fd = -1,
-                .child_fd = -1,
+                .newest = {.names_fd = -1}, .map_fd = -1, .child_fd = -1,
         };
 }
 

@@ -39,9 +39,7 @@ static int open_in_time(struct perf_event_attr *attr, int32_t tid, int32_t cpu) 
 int perf_event_open_one(const struct rs_event *event, const struct perf_event_request *request) {
         const EventType *type = event_type_by_id(event->id);
         struct perf_event_attr attr = {
-                .size = sizeof(attr),
-                .disabled = 1,
-                .freq = 1,
+                .size = sizeof(attr), .disabled = 1, .freq = 1,
                 .read_format = PERF_FORMAT_TOTAL_TIME_ENABLED | PERF_FORMAT_TOTAL_TIME_RUNNING,
         };
         int fd, r;

@@ -349,12 +349,9 @@ int request_start(sd_bus_message *m, void *userdata, sd_bus_error *error) {
         if (!request)
                 return -ENOMEM;
         *request = (Request){
-                .front = front,
-                .index = free_index,
+                .front = front, .index = free_index,
                 .message = sd_bus_message_ref(m),
-                .kernel = options.kernel,
-                .grant = options.grant,
-                .client_fd = -1,
+                .kernel = options.kernel, .grant = options.grant, .client_fd = -1,
         };
         front->requests[free_index] = request;
         r = request_look_up(request);

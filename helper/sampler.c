@@ -444,10 +444,8 @@ static int sampler_tell(Sampler *sampler, bool on) {
 
 int sampler_start(Sampler *sampler) {
         struct bpf_program *programs[] = {
-                sampler->skeleton->progs.on_fork,
-                sampler->skeleton->progs.on_exec,
-                sampler->skeleton->progs.on_rename,
-                sampler->skeleton->progs.on_exit,
+                sampler->skeleton->progs.on_fork, sampler->skeleton->progs.on_exec,
+                sampler->skeleton->progs.on_rename, sampler->skeleton->progs.on_exit,
         };
         int r;
 

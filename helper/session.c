@@ -103,14 +103,10 @@ static enum rs_error session_identify(Session *session, const Packet *packet, in
 
 static int session_hello(Session *session, const union rs_any_message *any, Packet *packet) {
         struct rs_welcome welcome = {
-                .version = RS_PROTOCOL_VERSION,
-                .layout = RS_LAYOUT_VERSION,
-                .grants = session->grant.grants,
-                .clock = CLOCK_BOOTTIME,
-                .nr_cpus = session->n_cpus,
-                .counter_size = sizeof(struct rs_counters),
-                .nr_events = session->grant.nr_events,
-                .max_frames = session->grant.max_frames,
+                .version = RS_PROTOCOL_VERSION, .layout = RS_LAYOUT_VERSION,
+                .grants = session->grant.grants, .clock = CLOCK_BOOTTIME,
+                .nr_cpus = session->n_cpus, .counter_size = sizeof(struct rs_counters),
+                .nr_events = session->grant.nr_events, .max_frames = session->grant.max_frames,
                 .ring_size = session->grant.ring_size,
                 .fd_kind = {RS_FD_RING, RS_FD_COUNTERS},
         };
@@ -594,10 +590,8 @@ static int session_setup(Session *session) {
 
 int session_run(void) {
         Session session = {
-                .client_fd = SESSION_CLIENT_FD,
-                .keeper_fd = SESSION_KEEPER_FD,
-                .state = SESSION_NEW,
-                .kernel_names_fd = -1,
+                .client_fd = SESSION_CLIENT_FD, .keeper_fd = SESSION_KEEPER_FD,
+                .state = SESSION_NEW, .kernel_names_fd = -1,
         };
         int r;
 
