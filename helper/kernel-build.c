@@ -34,7 +34,7 @@ void kernel_build_done(KernelBuild *build) {
 
 static void child_run(const KernelBuild *build, int socket_fd) {
         KernelGeneration next = {.names_fd = memfd_create("ringside-kernel", MFD_CLOEXEC | MFD_ALLOW_SEALING)};
-        const int kept[] = {socket_fd, next.names_fd, build->symbols_fd, build->newest.names_fd};
+        const int kept[] = {socket_fd, next.names_fd, build->symbols_fd, build->modules_fd, build->newest.names_fd};
 
         /* perf-event.c has a handler; here it is to kill. */
         signal(SIGALRM, SIG_DFL);
@@ -43,7 +43,7 @@ static void child_run(const KernelBuild *build, int socket_fd) {
         if (next.names_fd < 0 || privileges_drop() < 0 || sandbox_enter(SANDBOX_BUILD) < 0)
                 _exit(EXIT_FAILURE);
         /* What it says is what it has made, which is nothing where the number is 0. */
-        if (kernel_builder_run(build->symbols_fd, &build->newest, &next) < 0)
+        if (kernel_builder_run(build->symbols_fd, build->modules_fd, &build->newest, &next) < 0)
                 next.number = 0;
         _exit(packet_send(socket_fd, &next, sizeof(next), &next.names_fd, next.number != 0, 0) < 0);
 }

@@ -27,6 +27,7 @@ int kernel_builder_open(void) {
         return TAKE_FD(fd);
 }
 
+/* With a zero at its end. */
 static int read_all(int fd, char **ret, size_t *ret_size) {
         size_t size = 0, capacity = 1 << 20;
         char *text = NULL, *more;
@@ -39,6 +40,8 @@ static int read_all(int fd, char **ret, size_t *ret_size) {
                 while (size < capacity && (n = RETRY_ON_EINTR(read(fd, text + size, capacity - size))) > 0)
                         size += n;
         }
+        if (n == 0)
+                text[size] = 0;
         *ret = text;
         *ret_size = size;
         return n == 0 ? 0 : n < 0 ? -errno : -ENOMEM;
@@ -66,18 +69,20 @@ static int write_names(const KernelTable *table, int fd) {
         return fchmod(fd, 0444) < 0 || fcntl(fd, F_ADD_SEALS, KERNEL_NAMES_SEALS) < 0 ? -errno : 0;
 }
 
-int kernel_builder_run(int symbols_fd, const KernelGeneration *last, KernelGeneration *next) {
+int kernel_builder_run(int symbols_fd, int modules_fd, const KernelGeneration *last, KernelGeneration *next) {
         /* The process ends after this: nothing is given back. */
         static KernelTable old, table;
-        char *text = NULL;
+        char *text = NULL, *modules = NULL;
         size_t size = 0;
         int r;
 
-        r = read_all(symbols_fd, &text, &size);
+        r = modules_fd < 0 ? 0 : read_all(modules_fd, &modules, &size);
+        if (r == 0)
+                r = read_all(symbols_fd, &text, &size);
         if (r == 0 && last->number > 0)
                 r = last_table(last, &old);
         if (r == 0)
-                r = kernel_table_build(last->number > 0 ? &old : NULL, last->number + 1, text, size, &table);
+                r = kernel_table_build(last->number > 0 ? &old : NULL, modules, text, size, &table);
         if (r == 0)
                 r = write_names(&table, next->names_fd);
         next->number = table.ranges.generation;

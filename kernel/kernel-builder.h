@@ -29,11 +29,12 @@ typedef struct KernelGeneration {
 int kernel_builder_open(void);
 
 /*
- * Makes `next` from what symbols_fd tells, where the modules of the last generation keep their numbers. Its
- * names_fd is the caller's and empty; the rest is set on success. Returns 0, -ENODATA: there are no addresses to
- * be had; or another -errno.
+ * Makes `next` from what symbols_fd tells of the core, and of those modules that modules_fd has told before
+ * to be loaded (-1: of all). Modules of the last generation keep their numbers. names_fd, which is empty, and
+ * when it was made are the caller's; the rest is set on success. Returns 0, -ENODATA: there are no addresses
+ * to be had; or another -errno.
  */
-int kernel_builder_run(int symbols_fd, const KernelGeneration *last, KernelGeneration *next);
+int kernel_builder_run(int symbols_fd, int modules_fd, const KernelGeneration *last, KernelGeneration *next);
 /*
  * Of what /proc/modules says, open already: another one means other modules. Over name, size, state and
  * address of each: not how often it is used, and by whom. Never 0.

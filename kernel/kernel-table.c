@@ -2,6 +2,7 @@
 
 #include "kernel-table.h"
 
+#include <ctype.h>
 #include <stdbool.h>
 #include <string.h>
 
@@ -10,10 +11,7 @@
 
 #define PAGE_SIZE 4096ULL
 #define NO_NUMBER UINT32_MAX
-/*
- * Where the kernel puts code that it makes itself: on x86-64 in the two GiB of core and modules; elsewhere
- * unknown.
- */
+/* Where the kernel puts code that it makes: on x86-64 in the two GiB of core and modules; elsewhere unknown. */
 #if defined(__x86_64__)
 #define JIT_END 0xffffffffff000000ULL
 #else
@@ -33,13 +31,12 @@ typedef struct Module {
         uint64_t start, end;
         size_t first, n; /* symbols */
         uint32_t number;
+        bool passing; /* it comes or goes */
 } Module;
 
-/*
- * What was read: symbols in the order of the text, and then of modules and addresses. The first module is the
- * core.
- */
+/* What was read: symbols in the order of the text, then of modules and addresses. The first module is the core. */
 typedef struct Reader {
+        const char *list; /* of modules, or NULL */
         Symbol *symbols;
         size_t n_symbols;
         Module *modules;
@@ -62,6 +59,16 @@ static bool is(const char *s, size_t len, const char *other) {
 
 /* ---- the text ---- */
 
+/* "NAME SIZE USES USERS STATE ADDRESS" */
+static bool list_has_live(const char *list, const char *name, size_t len) {
+        for (const char *end; *list; list = end + (*end != 0)) {
+                end = strchrnul(list, '\n');
+                if (strncmp(list, name, len) == 0 && list[len] == ' ')
+                        return memmem(list, end - list, " Live ", 6);
+        }
+        return false;
+}
+
 static int reader_add_module(Reader *r, const char *name, size_t len) {
         if (r->n_modules == r->capacity) {
                 size_t capacity = r->capacity ? r->capacity * 2 : 64;
@@ -73,14 +80,12 @@ static int reader_add_module(Reader *r, const char *name, size_t len) {
                 r->capacity = capacity;
         }
         r->module = r->n_modules;
-        r->modules[r->n_modules++] = (Module){.name = name, .name_len = len, .number = NO_NUMBER};
+        r->modules[r->n_modules++] = (Module){.name = name, .name_len = len, .number = NO_NUMBER,
+                                              .passing = r->module > 0 && r->list && !list_has_live(r->list, name, len)};
         return 0;
 }
 
-/*
- * Makes the module of this name the last one seen. Its symbols stand together, so that this seldom has to
- * search.
- */
+/* Makes the module of this name the last one seen. Its symbols stand together: this seldom has to search. */
 static int reader_find_module(Reader *r, const char *name, size_t len) {
         if (len == 0) {
                 r->module = 0;
@@ -111,16 +116,8 @@ static bool module_is_made_at_run_time(const char *name, size_t len) {
 static uint64_t take_hex(const char **p, const char *end) {
         uint64_t value = 0;
 
-        for (; *p < end; (*p)++) {
-                unsigned digit = (unsigned char) **p - '0';
-
-                if (digit > 9) {
-                        digit = ((unsigned char) **p | 0x20) - 'a' + 10;
-                        if (digit < 10 || digit > 15)
-                                break;
-                }
-                value = value << 4 | digit;
-        }
+        for (; *p < end && isxdigit((unsigned char) **p); (*p)++)
+                value = value << 4 | ((**p & 15) + (**p > '9' ? 9 : 0));
         return value;
 }
 
@@ -151,7 +148,7 @@ static int reader_take_line(Reader *r, const char *p, const char *end) {
             module_is_made_at_run_time(module, module_len))
                 return 0;
         error = reader_find_module(r, module, module_len);
-        if (error < 0)
+        if (error < 0 || r->modules[r->module].passing)
                 return error == -E2BIG ? 0 : error;
         if (module_len == 0 && is(name, len, "_stext"))
                 r->modules[0].start = address;
@@ -325,10 +322,8 @@ static uint32_t put_string(char *strings, size_t *at, const char *s, size_t len)
 
 static int reader_write(Reader *r, KernelTable *table) {
         struct rs_kernel_names header = {
-                .magic = RS_KERNEL_NAMES_MAGIC,
-                .version = RS_KERNEL_NAMES_VERSION,
-                .generation = table->ranges.generation,
-                .nr_modules = table->ranges.nr + 1,
+                .magic = RS_KERNEL_NAMES_MAGIC, .version = RS_KERNEL_NAMES_VERSION,
+                .generation = table->ranges.generation, .nr_modules = table->ranges.nr + 1,
         };
         struct rs_kernel_module *modules;
         struct rs_kernel_symbol *symbols;
@@ -371,10 +366,10 @@ static int reader_write(Reader *r, KernelTable *table) {
         return 0;
 }
 
-int kernel_table_build(const KernelTable *old, uint64_t generation, const char *text, size_t size,
+int kernel_table_build(const KernelTable *old, const char *modules, const char *text, size_t size,
                        KernelTable *ret) {
-        KernelTable table = {.ranges.generation = generation};
-        Reader reader = {};
+        KernelTable table = {.ranges.generation = old ? old->ranges.generation + 1 : 1};
+        Reader reader = {.list = modules};
         int r;
 
         r = reader_read(&reader, text, size);

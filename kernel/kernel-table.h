@@ -24,11 +24,13 @@ typedef struct KernelTable {
 } KernelTable;
 
 /*
- * Another generation than `old` (NULL: there is none). A module that is in that by the same name, at the same
- * address and with the same symbols keeps its number; any other gets a new one, in the order of their names, and
- * none once they are used up. *ret is set on success only, and owns its names. Returns 0, -ENODATA: the text has no addresses, as
- * kernel.kptr_restrict demands, or is not what it should be; -E2BIG: more than any kernel has; or -ENOMEM.
+ * The generation after `old` (NULL: the first). Of modules it has those that are "Live" in what /proc/modules
+ * has said before (a string; NULL: all): others, or the code they begin with, go without a word. A module
+ * that is in `old` by the same name, at the same address and with the same symbols keeps its number; any
+ * other gets a new one, in the order of their names, and none once they are used up. *ret is set on success
+ * only, and owns its names. Returns 0, -ENODATA: the text has no addresses, as kernel.kptr_restrict demands,
+ * or is not what it should be; -E2BIG: more than any kernel has; or -ENOMEM.
  */
-int kernel_table_build(const KernelTable *old, uint64_t generation, const char *text, size_t size,
+int kernel_table_build(const KernelTable *old, const char *modules, const char *text, size_t size,
                        KernelTable *ret);
 void kernel_table_done(KernelTable *table);

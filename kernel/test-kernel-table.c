@@ -69,8 +69,7 @@ static KernelTable *build(const KernelTable *old, const char *text) {
         KernelTable *t = malloc(sizeof(*t));
 
         assert_non_null(t);
-        assert_int_equal(kernel_table_build(old, old ? old->ranges.generation + 1 : 1, text, strlen(text), t),
-                         0);
+        assert_int_equal(kernel_table_build(old, NULL, text, strlen(text), t), 0);
         check_table(t);
         return t;
 }
@@ -274,6 +273,30 @@ static void test_many_modules(_unused_ void **state) {
         free(text);
 }
 
+/* Only what is loaded, whatever else stands in its line, and whatever its name begins with. */
+static void test_passing(_unused_ void **state) {
+        static const char text[] = CORE "ffffffffc0000000 t a\t[live]\nffffffffc0010000 t b\t[loading]\n"
+                                        "ffffffffc0020000 t c\t[unloading]\nffffffffc0030000 t d\t[new]\n"
+                                        "ffffffffc0040000 t e\t[live_too]\nffffffffc0050000 t f\t[Live]\n"
+                                        "ffffffffc0001000 t g\t[live]\n";
+        static const char list[] = "live_too 8192 1 Live,loading, Live 0xffffffffc0040000 (OE)\n"
+                                   "loading 8192 1 live, Loading 0xffffffffc0010000\n"
+                                   "Live 8192 1 - Loading 0xffffffffc0050000\n"
+                                   "unloading 8192 0 - Unloading 0xffffffffc0020000\n"
+                                   "live 8192 0 - Live 0xffffffffc0000000";
+        KernelTable t;
+
+        assert_int_equal(kernel_table_build(NULL, list, text, sizeof(text) - 1, &t), 0);
+        check_table(&t);
+        assert_int_equal(t.ranges.nr, 2);
+        assert_symbols(&t, number_of(&t, "live"), "0 a, 1000 g");
+        assert_symbols(&t, number_of(&t, "live_too"), "0 e");
+        kernel_table_done(&t);
+        assert_int_equal(kernel_table_build(NULL, "", text, sizeof(text) - 1, &t), 0);
+        assert_int_equal(t.ranges.nr, 0);
+        kernel_table_done(&t);
+}
+
 static void test_no_addresses(_unused_ void **state) {
         static const char *const texts[] = {
                 "",
@@ -290,7 +313,7 @@ static void test_no_addresses(_unused_ void **state) {
         for (size_t i = 0; i < ELEMENTSOF(texts); i++) {
                 KernelTable t;
 
-                assert_int_equal(kernel_table_build(NULL, 1, texts[i], strlen(texts[i]), &t), -ENODATA);
+                assert_int_equal(kernel_table_build(NULL, NULL, texts[i], strlen(texts[i]), &t), -ENODATA);
         }
 }
 
@@ -304,7 +327,7 @@ static void test_garbage(_unused_ void **state) {
                 "ffffffff81000400 t last";
         KernelTable t;
 
-        assert_int_equal(kernel_table_build(NULL, 1, text, sizeof(text) - 1, &t), 0);
+        assert_int_equal(kernel_table_build(NULL, NULL, text, sizeof(text) - 1, &t), 0);
         check_table(&t);
         assert_symbols(&t, 0, "0 _stext, 400 last");
         /* Whose symbols are further apart than an offset tells, has those near the first. */
@@ -313,7 +336,7 @@ static void test_garbage(_unused_ void **state) {
         kernel_table_done(&t);
         /* Cut anywhere. */
         for (size_t n = 0; n < sizeof(text) - 1; n++)
-                if (kernel_table_build(NULL, 1, text, n, &t) == 0) {
+                if (kernel_table_build(NULL, NULL, text, n, &t) == 0) {
                         check_table(&t);
                         kernel_table_done(&t);
                 }
@@ -351,7 +374,7 @@ static void test_large(_unused_ void **state) {
                         0xffffffffc0000000ULL + (i / 100) * 16384ULL + (99 - i % 100) * 16, i, i / 100);
         fclose(f);
         start = cpu_seconds();
-        assert_int_equal(kernel_table_build(NULL, 1, text, size, &timed), 0);
+        assert_int_equal(kernel_table_build(NULL, NULL, text, size, &timed), 0);
         took = cpu_seconds() - start;
         kernel_table_done(&timed);
         print_message("150001 symbols in %.1f ms\n", took * 1e3);
@@ -372,7 +395,7 @@ int main(void) {
                 cmocka_unit_test(test_removed),      cmocka_unit_test(test_numbers_run_out),
                 cmocka_unit_test(test_many_modules), cmocka_unit_test(test_no_addresses),
                 cmocka_unit_test(test_garbage),      cmocka_unit_test(test_large),
-                cmocka_unit_test(test_order_of_addresses),
+                cmocka_unit_test(test_order_of_addresses), cmocka_unit_test(test_passing),
         };
 
         return cmocka_run_group_tests(tests, NULL, NULL);

@@ -65,7 +65,7 @@ static double time_build(const KernelTable *old, const char *text, size_t size) 
         double before = cpu_seconds(RUSAGE_SELF);
         static KernelTable table;
 
-        if (kernel_table_build(old, 2, text, size, &table) < 0)
+        if (kernel_table_build(old, NULL, text, size, &table) < 0)
                 exit(EXIT_FAILURE);
         kernel_table_done(&table);
         return cpu_seconds(RUSAGE_SELF) - before;
@@ -89,7 +89,7 @@ int main(int argc, char *argv[]) {
         text = make_text(n, &size);
         fd = mkstemp(path);
         if (fd < 0 || write(fd, text, size) != (ssize_t) size ||
-            kernel_table_build(NULL, 1, text, size, &first) < 0)
+            kernel_table_build(NULL, NULL, text, size, &first) < 0)
                 return EXIT_FAILURE;
         for (int i = 0; i < ROUNDS; i++) {
                 build = MIN(build, time_build(NULL, text, size));

@@ -15,9 +15,9 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
         const uint8_t *at = memmem(data, size, "=\n", 2);
         size_t n = at ? (size_t) (at - data) : size;
 
-        if (kernel_table_build(NULL, 1, (const char *) data, n, &first) < 0)
+        if (kernel_table_build(NULL, NULL, (const char *) data, n, &first) < 0)
                 return 0;
-        if (at && kernel_table_build(&first, 2, (const char *) at + 2, size - n - 2, &second) == 0) {
+        if (at && kernel_table_build(&first, NULL, (const char *) at + 2, size - n - 2, &second) == 0) {
                 for (size_t i = 0; i < second.ranges.nr; i++)
                         if (second.ranges.ranges[i].start >= second.ranges.ranges[i].end)
                                 abort();

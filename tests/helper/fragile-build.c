@@ -12,10 +12,10 @@
 #include "kernel-builder.h"
 #include "util.h"
 
-int __real_kernel_builder_run(int symbols_fd, const KernelGeneration *last, KernelGeneration *next);
-int __wrap_kernel_builder_run(int symbols_fd, const KernelGeneration *last, KernelGeneration *next);
+int __real_kernel_builder_run(int symbols_fd, int modules_fd, const KernelGeneration *last, KernelGeneration *next);
+int __wrap_kernel_builder_run(int symbols_fd, int modules_fd, const KernelGeneration *last, KernelGeneration *next);
 
-int __wrap_kernel_builder_run(int symbols_fd, const KernelGeneration *last, KernelGeneration *next) {
+int __wrap_kernel_builder_run(int symbols_fd, int modules_fd, const KernelGeneration *last, KernelGeneration *next) {
         char begin[8] = "";
 
         if (write(STDERR_FILENO, "build\n", 6) < 0 || lseek(symbols_fd, 0, SEEK_SET) < 0 ||
@@ -25,5 +25,5 @@ int __wrap_kernel_builder_run(int symbols_fd, const KernelGeneration *last, Kern
                 abort();
         while (strncmp(begin, "stay", 4) == 0)
                 (void) poll(NULL, 0, /* timeout= */ -1);
-        return __real_kernel_builder_run(symbols_fd, last, next);
+        return __real_kernel_builder_run(symbols_fd, modules_fd, last, next);
 }

@@ -390,10 +390,10 @@ def hide_proc():
             os.symlink("/run/real-proc/" + name, "/proc/" + name)
 
 
-def module(name, address, *symbols):
+def module(name, address, *symbols, state="Live"):
     """Its lines in /proc/kallsyms, and its line in /proc/modules."""
     return ("".join(f"{address + offset:016x} t {symbol}\t[{name}]\n" for offset, symbol in symbols),
-            f"{name} 16384 %d - Live {address:#018x}\n")
+            f"{name} 16384 %d - {state} {address:#018x}\n")
 
 
 def test_modules():
@@ -405,6 +405,7 @@ def test_modules():
     at = 0xffffffffc0100000
     a, b = module("fake_a", at, (0, "a_first"), (0x10, "a_second")), module("fake_b", at + 0x8000, (0, "b_first"))
     a_elsewhere = module("fake_a", at + 0x20000, (0, "a_first"), (0x10, "a_second"))
+    a_going = module("fake_a", at + 0x20000, (0, "a_first"), (0x10, "a_second"), state="Unloading")
     bpf = f"{at + 0x30000:016x} t bpf_prog_0123456789abcdef_secret\t[bpf]\n"
 
     def loaded(*modules, used=0, more=""):
@@ -447,6 +448,8 @@ def test_modules():
             h.check(names.numbers["fake_b"] == numbers["fake_b"], "fake_b has another number")
             h.check(names.numbers["fake_a"] not in numbers.values(), "a number was used again")
             h.check("bpf" not in names.numbers, "names of BPF programs")
+            loaded(a_going, b)
+            h.check("fake_a" not in asked(s, 4).numbers, "fake_a has names as it goes")
 
     h.fork(session)
 
