@@ -76,6 +76,7 @@ struct rs_kernel_range {
 
 struct rs_kernel_ranges {
         __u64 generation;
+        __u64 made; /* bpf_ktime_get_ns(), before it was looked what there is */
         __u64 core_start, core_end; /* _stext, _etext */
         __u64 jit_start, jit_end;   /* where code is made at run time: what is in no module there is such code */
         __u64 nr;

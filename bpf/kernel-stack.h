@@ -20,6 +20,24 @@
 /* Set before the programs are loaded: RS_GRANT_KERNEL. */
 const volatile bool tells_kernel = false;
 
+/* bpf_ktime_get_ns() of when a module was last about to go; 0: none has since that is watched. */
+__u64 modules_changed = 0;
+
+/* Before any of its memory is given back, for others to have their code in. */
+SEC("raw_tp/module_free")
+int on_module_free(void *unused) {
+        __u64 now = bpf_ktime_get_ns();
+
+        /* Several may go at once: the latest counts. */
+        for (int i = 0; i < 8; i++) {
+                __u64 last = modules_changed;
+
+                if (last >= now || __sync_val_compare_and_swap(&modules_changed, last, now) == last)
+                        break;
+        }
+        return 0;
+}
+
 struct kernel_ranges_map {
         __uint(type, BPF_MAP_TYPE_ARRAY);
         __uint(map_flags, BPF_F_RDONLY_PROG);
@@ -82,9 +100,13 @@ __noinline __u64 kernel_frame(__u64 address) {
                         raw->at = next;
         }
         range = &ranges->ranges[raw->at & (RS_KERNEL_RANGES_MAX - 1)];
-        if (ranges->nr > 0 && address >= range->start && address < range->end)
+        if (ranges->nr > 0 && address >= range->start && address < range->end) {
+                /* One has gone since, who knows which, and another may be in its place. */
+                if (ranges->made < modules_changed)
+                        return RS_FRAME_KERNEL_UNKNOWN;
                 return RS_FRAME_KERNEL_BIT | (range->module & RS_FRAME_MODULE_MASK) << RS_FRAME_MODULE_SHIFT |
                        ((address - range->start) & RS_FRAME_OFFSET_MASK);
+        }
         if (address >= ranges->jit_start && address < ranges->jit_end)
                 return RS_FRAME_KERNEL_JIT;
         return RS_FRAME_KERNEL_UNKNOWN;

@@ -34,7 +34,8 @@ typedef struct Child {
         int fd;    /* -1: the session has closed it */
         unsigned n_events, n_waits;
         struct rs_grant grant;
-        bool waits_for_kernel; /* the first build is under way */
+        bool waits_for_kernel; /* it has none yet, and a build is under way */
+        uint64_t kernel_began; /* the last build before it asked */
         uint64_t kernel_sent;  /* the generation: no descriptors twice, for a session that lets them lie */
 } Child;
 
@@ -102,7 +103,7 @@ static int keeper_spawn(Keeper *keeper, uint32_t id, const struct rs_grant *gran
         close_fd(pair[1]);
         /* It will ask once it has loaded. */
         if (grant->grants & RS_GRANT_KERNEL)
-                kernel_build_refresh(keeper->build);
+                kernel_build_refresh(keeper->build, 0, /* at_once= */ true);
         return r;
 }
 
@@ -217,19 +218,30 @@ static int keeper_tell_kernel(const Keeper *keeper, Child *child) {
         return packet_send(child->fd, &answer, sizeof(answer), fds, n, MSG_DONTWAIT);
 }
 
-/* Nobody waits but for the first tables, while they are being made: the next question gets newer ones. */
-static int keeper_ask_kernel(Keeper *keeper, Child *child) {
+/*
+ * From its first question on a session sees itself which modules go, so that what it gets then is as things are, and
+ * waits while that is made. Later nobody waits: the next question gets newer ones.
+ */
+static int keeper_ask_kernel(Keeper *keeper, Child *child, uint64_t changed) {
+        KernelBuild *build = keeper->build;
+        bool first = child->kernel_sent == 0;
+
         if (!(child->grant.grants & RS_GRANT_KERNEL))
                 return -EBADMSG;
-        kernel_build_refresh(keeper->build);
-        child->waits_for_kernel = keeper->build->newest.number == 0 && keeper->build->child_fd >= 0;
+        /* It has waited. What had begun before it asked may be of modules that went before it could see that. */
+        if (child->waits_for_kernel && (build->newest.number == 0 || build->began != child->kernel_began))
+                return keeper_tell_kernel(keeper, child);
+        if (!child->waits_for_kernel)
+                child->kernel_began = build->began;
+        kernel_build_refresh(build, changed, first && build->newest.number > 0);
+        child->waits_for_kernel = first && build->child_fd >= 0;
         return child->waits_for_kernel ? 0 : keeper_tell_kernel(keeper, child);
 }
 
 static void keeper_take_kernel(Keeper *keeper) {
         kernel_build_take(keeper->build);
         for (size_t i = 0; i < ELEMENTSOF(keeper->children); i++)
-                if (keeper->children[i].waits_for_kernel && keeper_tell_kernel(keeper, &keeper->children[i]) < 0)
+                if (keeper->children[i].waits_for_kernel && keeper_ask_kernel(keeper, &keeper->children[i], 0) < 0)
                         keeper->children[i].fd = close_fd(keeper->children[i].fd);
 }
 
@@ -245,7 +257,7 @@ static int keeper_answer_session(Keeper *keeper, Child *child) {
                 return -EBADMSG;
         if (request.op == SESSION_OP_EVENT)
                 return keeper_open_event(child, &request.event);
-        return request.op == SESSION_OP_KERNEL ? keeper_ask_kernel(keeper, child) : -EBADMSG;
+        return request.op == SESSION_OP_KERNEL ? keeper_ask_kernel(keeper, child, request.changed) : -EBADMSG;
 }
 
 static void keeper_reap(Keeper *keeper) {

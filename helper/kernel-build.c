@@ -65,17 +65,19 @@ static int kernel_build_start(KernelBuild *build) {
         return 0;
 }
 
-void kernel_build_refresh(KernelBuild *build) {
+void kernel_build_refresh(KernelBuild *build, uint64_t changed, bool at_once) {
         struct timespec now;
         uint64_t hash;
 
         if (build->symbols_fd < 0 || build->child_fd >= 0 || clock_gettime(CLOCK_MONOTONIC, &now) < 0 ||
-            (build->checked != 0 && (uint64_t) now.tv_sec <= build->checked + build->wait))
+            (build->checked != 0 && (!at_once || build->wait > 0) && (uint64_t) now.tv_sec <= build->checked + build->wait))
                 return;
         build->checked = now.tv_sec;
         hash = kernel_modules_hash(build->modules_fd);
-        if (hash != build->modules_hash && kernel_build_start(build) == 0)
+        if ((hash != build->modules_hash || changed > build->newest.ranges.made) && kernel_build_start(build) == 0) {
                 build->modules_hash = hash;
+                build->began = now.tv_sec * 1000000000ULL + now.tv_nsec;
+        }
 }
 
 /* Sessions put it where their programs look, and cannot: it never reads, and once frozen it does not write. */
@@ -96,6 +98,7 @@ void kernel_build_take(KernelBuild *build) {
         r = packet_receive(build->child_fd, &result, sizeof(result), 1, MSG_DONTWAIT, &packet);
         build->child_fd = close_fd(build->child_fd);
         told = r > 0 && packet.size == sizeof(result);
+        result.ranges.made = build->began;
         if (told && packet.n_fds == 1 && fcntl(packet.fds[0], F_GET_SEALS) == KERNEL_NAMES_SEALS &&
             result.next_module >= build->newest.next_module && (map_fd = ranges_to_map(&result.ranges)) >= 0) {
                 close_fd(build->map_fd);

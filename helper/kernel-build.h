@@ -7,6 +7,7 @@
  * the descriptors it gives back, and never waits for it.
  */
 
+#include <stdbool.h>
 #include <stdint.h>
 
 #include "kernel-builder.h"
@@ -18,6 +19,7 @@ typedef struct KernelBuild {
         int map_fd;    /* its ranges, an array of one: by this descriptor nobody reads or writes them; -1: there are none */
         uint64_t size; /* bytes of its names */
         uint64_t modules_hash;
+        uint64_t began; /* when, CLOCK_MONOTONIC, the last build did, which may be under way; ns */
         uint64_t checked, wait; /* when, CLOCK_MONOTONIC, and how long not again, after builds that died; s */
         int child_fd;     /* of a build under way: ready when it is over; -1: there is none */
 } KernelBuild;
@@ -25,7 +27,10 @@ typedef struct KernelBuild {
 /* Opens what is there, while there is CAP_SYSLOG. */
 void kernel_build_init(KernelBuild *build);
 void kernel_build_done(KernelBuild *build);
-/* Looks, at most once a second, whether there is something new, and starts a build then. */
-void kernel_build_refresh(KernelBuild *build);
+/*
+ * Looks whether there is something new, at most once a second or at once, and starts a build then. And where somebody
+ * has seen a module go, when that was (CLOCK_MONOTONIC, ns; 0: nobody has), and all there is are tables from before.
+ */
+void kernel_build_refresh(KernelBuild *build, uint64_t changed, bool at_once);
 /* Takes in what the child says, or that it is gone. */
 void kernel_build_take(KernelBuild *build);

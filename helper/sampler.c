@@ -41,6 +41,7 @@ struct Sampler {
         int ring_fd;
         int counters_fd;
         struct bpf_link *process_links[4];
+        struct bpf_link *modules_link;
         bool started_before;
         unsigned n_cpus;
         size_t n_events;
@@ -149,6 +150,7 @@ static int sampler_load(Sampler *sampler, uint32_t id, const struct rs_grant *gr
         for (size_t i = 0; i < RS_EVENTS_MAX; i++)
                 (void) bpf_program__set_autoload(sampler_program(sampler, i), i < grant->nr_events);
         (void) bpf_program__set_autoload(sampler->skeleton->progs.list_mappings, grant->grants & RS_GRANT_SYSTEM);
+        (void) bpf_program__set_autoload(sampler->skeleton->progs.on_module_free, grant->grants & RS_GRANT_KERNEL);
         /* Without targets it holds cgroups. */
         if ((!(grant->grants & RS_GRANT_TARGETS) &&
              (r = bpf_map__set_max_entries(sampler->skeleton->maps.rs_tracked, RS_TARGETS_MAX + 2)) < 0) ||
@@ -231,6 +233,7 @@ Sampler *sampler_free(Sampler *sampler) {
                 return NULL;
         sampler_stop(sampler);
         bpf_link__destroy(sampler->process_links[0]);
+        bpf_link__destroy(sampler->modules_link);
         for (size_t i = 0; i < sampler->n_events; i++)
                 event_close(&sampler->events[i]);
         sampler_bpf__destroy(sampler->skeleton);
@@ -418,6 +421,14 @@ uint64_t sampler_check_cpus(Sampler *sampler, uint64_t elapsed) {
                 e->enabled = count.enabled;
         }
         return missed;
+}
+
+int sampler_watch_modules(Sampler *sampler, uint64_t *ret_changed) {
+        if (!sampler->modules_link)
+                sampler->modules_link = bpf_program__attach(sampler->skeleton->progs.on_module_free);
+        *ret_changed = sampler->skeleton->bss->modules_changed;
+        /* Without modules there is nothing to attach to. */
+        return sampler->modules_link || errno == ENOENT ? 0 : -errno;
 }
 
 int sampler_set_kernel(Sampler *sampler, int map_fd) {

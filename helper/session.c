@@ -296,12 +296,14 @@ static int session_target(Session *session, const union rs_any_message *any, Pac
  * is closed. Without any the programs tell "the kernel", and nothing else is different.
  */
 static int session_update_kernel(Session *session) {
-        const struct session_request request = {.op = SESSION_OP_KERNEL};
+        struct session_request request = {.op = SESSION_OP_KERNEL};
         struct session_answer answer;
         Packet packet;
         int r;
 
-        r = session_ask(session, &request, &answer, &packet);
+        r = sampler_watch_modules(session->sampler, &request.changed);
+        if (r == 0)
+                r = session_ask(session, &request, &answer, &packet);
         if (r < 0 || packet.n_fds == 0)
                 return r;
         r = packet.n_fds != 2 ? -EBADMSG : sampler_set_kernel(session->sampler, packet.fds[0]);

@@ -65,6 +65,10 @@ int sampler_add_event(Sampler *sampler, int perf_fd, _unused_ uint32_t event, _u
         return 0;
 }
 
+int sampler_watch_modules(_unused_ Sampler *sampler, _unused_ uint64_t *ret_changed) {
+        return 0;
+}
+
 int sampler_set_kernel(_unused_ Sampler *sampler, _unused_ int map_fd) {
         return 0;
 }

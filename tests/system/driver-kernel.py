@@ -19,6 +19,7 @@ def main():
     alice, bob = Session("alice", 1), Session("bob")
     seeing.allow(("alice",), ("own", "kernel"))
     table.run("rule", "modules loaded, unloaded, loaded again", lambda: kernel.modules(alice))
+    table.run("rule", "one module after the other in one place", lambda: kernel.swaps(alice))
     table.run("rule", "BPF programs come and go, then a module", leaks.generations)
     table.run("rule", "addresses in what a user is given", leaks.nothing)
     table.run("rule", "addresses in a recording of a module", lambda: leaks.recording(alice))

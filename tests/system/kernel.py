@@ -2,6 +2,8 @@
 """The kernel's own names, and its modules."""
 
 import contextlib
+import lzma
+import os
 
 import running
 from machine import check, collapsed, database, sh, until
@@ -75,3 +77,62 @@ def modules(session):
     for name, module in algorithms.items():
         check_only(session, name, module, "rmd160" if module == "wp512" else "wp512")
     return "functions of [wp512], then of [rmd160], then of [wp512] again"
+
+
+def make_twins(module, name):
+    """One of the kernel's modules, and one that differs by nothing but its name and those of its functions."""
+    path = sh("modinfo", "-n", module).strip()
+    with (lzma.open if path.endswith(".xz") else open)(path, "rb") as f:
+        code = f.read()
+    for twin in module, name:
+        with open(f"/test/{twin}.ko", "wb") as f:
+            # Whose signature does not hold is not let in, but who has none is.
+            f.write(code.replace(module.encode(), twin.encode()).removesuffix(b"~Module signature appended~\n"))
+
+
+def place(module):
+    """Where it lies."""
+    with open("/proc/modules", encoding="ascii") as f:
+        return {line.split()[0]: line.split()[5] for line in f}[module]
+
+
+TWINS = ("rmd160", "dmr061")
+SWAPS = 8
+
+
+def swaps(session):
+    """
+    Two modules take each other's place, and are at work there before anybody can have noticed. No function of one is
+    ever named in what the other did.
+    """
+    make_twins(*TWINS)
+    for module in TWINS:
+        sh("cp", "--remove-destination", "/test/hash.py", f"/test/swap-{module}")
+    turns = [(TWINS[i % 2], f"{running.MEETING}/{i}") for i in range(1, SWAPS + 1)]
+    named = f"{running.MEETING}/named"
+    load("algif_hash", TWINS[0])
+    recorded = running.Recorded(session, running.record_command(
+        "-F 199", f"/test/swap-{TWINS[0]} {TWINS[0]} 1",
+        "; ".join(f"/test/swap-{module} {module} {0.3 if i < SWAPS - 2 else named} {path}; touch {path}.done"
+                  for i, (module, path) in enumerate(turns))))
+    recorded.go()
+    places = [place(TWINS[0])]
+    for i, (module, path) in enumerate(turns):
+        until(f"the program waits for {path}", lambda: os.path.exists(path + ".ready"))
+        sh("rmmod", TWINS[i % 2])
+        sh("insmod", f"/test/{module}.ko")
+        places.append(place(module))
+        running.touch(path)
+        if i >= SWAPS - 2:
+            until(f"{module} is named", lambda: any(path == f"[{module}]" for path, _ in leaves(session, f"swap-{module}")))
+            running.touch(named)
+        until(f"{path} is done", lambda: os.path.exists(path + ".done"))
+        sh("rm", "-f", named)
+    status, text, stacks = recorded.end()
+    check(status == 0, f"{status}: {text}")
+    unload(TWINS[0], "algif_hash")
+    check(len(set(places)) == 1, f"not in one place: {places}")
+    for module, other in (TWINS, TWINS[::-1]):
+        wrong = {stack: n for stack, n in stacks.items() if stack.startswith(f"swap-{module};") and other in stack}
+        check(not wrong, f"{module}: {sum(wrong.values())} samples: {list(wrong)[:3]}")
+    return f"no wrong name in {SWAPS} swaps"

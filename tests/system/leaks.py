@@ -161,4 +161,10 @@ def generations():
         names.generation(first + 2, b"wp512", False)
         sh("modprobe", "wp512")
         names.generation(first + 3, b"wp512", True)
+        # Whoever begins now has no names of what has just gone, though the keeper has looked a moment ago.
+        sh("modprobe", "-r", "wp512")
+        with leak.open_session(connection, everybody=False) as other:
+            with leak.A.act():
+                h.check(other.hello() == h.OK, "HELLO refused")
+            check(b"wp512" not in Names(other).look()[1], "names of a module from before the session")
     return "one more only with each change of the modules"
