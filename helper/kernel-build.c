@@ -15,6 +15,8 @@
 
 /* Hundreds of times what a build takes. */
 #define BUILD_SEC 20
+/* Not more often for a session's word alone, since one that is taken over says what it likes. */
+#define CHANGED_NSEC 5000000000ULL
 
 void kernel_build_init(KernelBuild *build) {
         *build = (KernelBuild){
@@ -67,16 +69,18 @@ static int kernel_build_start(KernelBuild *build) {
 
 void kernel_build_refresh(KernelBuild *build, uint64_t changed, bool at_once) {
         struct timespec now;
-        uint64_t hash;
+        uint64_t hash, nsec;
 
         if (build->symbols_fd < 0 || build->child_fd >= 0 || clock_gettime(CLOCK_MONOTONIC, &now) < 0 ||
             (build->checked != 0 && (!at_once || build->wait > 0) && (uint64_t) now.tv_sec <= build->checked + build->wait))
                 return;
         build->checked = now.tv_sec;
+        nsec = now.tv_sec * 1000000000ULL + now.tv_nsec;
         hash = kernel_modules_hash(build->modules_fd);
-        if ((hash != build->modules_hash || changed > build->newest.ranges.made) && kernel_build_start(build) == 0) {
+        if ((hash != build->modules_hash || (changed > build->newest.ranges.made && nsec > build->began + CHANGED_NSEC)) &&
+            kernel_build_start(build) == 0) {
                 build->modules_hash = hash;
-                build->began = now.tv_sec * 1000000000ULL + now.tv_nsec;
+                build->began = nsec;
         }
 }
 

@@ -29,7 +29,7 @@ void kernel_build_init(KernelBuild *build);
 void kernel_build_done(KernelBuild *build);
 /*
  * Looks whether there is something new, at most once a second or at once, and starts a build then. And where somebody
- * has seen a module go, when that was (CLOCK_MONOTONIC, ns; 0: nobody has), and all there is are tables from before.
+ * has seen a module go, when that was (CLOCK_MONOTONIC, ns; 0: nobody has), and all there is are tables from before: every few seconds at most.
  */
 void kernel_build_refresh(KernelBuild *build, uint64_t changed, bool at_once);
 /* Takes in what the child says, or that it is gone. */

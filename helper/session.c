@@ -301,9 +301,7 @@ static int session_update_kernel(Session *session) {
         Packet packet;
         int r;
 
-        r = sampler_watch_modules(session->sampler, &request.changed);
-        if (r == 0)
-                r = session_ask(session, &request, &answer, &packet);
+        r = sampler_watch_modules(session->sampler, &request.changed) ?: session_ask(session, &request, &answer, &packet);
         if (r < 0 || packet.n_fds == 0)
                 return r;
         r = packet.n_fds != 2 ? -EBADMSG : sampler_set_kernel(session->sampler, packet.fds[0]);

@@ -42,6 +42,7 @@
 #define ATTACK_FOREIGN 2 /* a system call of another architecture: the filter kills for it */
 #define ATTACK_UNREAD 4  /* only this: asks the keeper for more events than it takes */
 #define ATTACK_FLOOD 8   /* only this: all it may ask the keeper for, until that ends */
+#define ATTACK_PRETEND 16 /* only this: says that modules go */
 #define FLOOD_MAX 100000
 #define VICTIMS_MAX 3
 #define UNREAD_MSEC 20000
@@ -285,11 +286,35 @@ static void flood(void) {
         report("flood", 0, r < 0 ? -sent : sent, -r);
 }
 
+/* A module has gone, again and again: how many generations that makes in ten seconds. */
+static void pretend(void) {
+        const struct session_request request = {.op = SESSION_OP_KERNEL, .changed = UINT64_MAX};
+        uint64_t first = 0, last = 0;
+
+        for (int i = 0; i < 200; i++) {
+                struct session_answer answer;
+                Packet packet;
+
+                if (packet_send(SESSION_KEEPER_FD, &request, sizeof(request), NULL, 0, 0) < 0 ||
+                    __real_packet_receive(SESSION_KEEPER_FD, &answer, sizeof(answer), 2, 0, &packet) <= 0)
+                        break;
+                packet_done(&packet);
+                last = answer.generation;
+                first = first ?: last;
+                (void) poll(NULL, 0, /* timeout= */ 50);
+        }
+        report("pretend", 0, (long) (last - first), 0);
+}
+
 static void attack(const struct attack *request) {
         bool gentle = request->flags & ATTACK_GENTLE;
 
         if (request->flags & ATTACK_FLOOD) {
                 flood();
+                return;
+        }
+        if (request->flags & ATTACK_PRETEND) {
+                pretend();
                 return;
         }
         if (request->flags & ATTACK_UNREAD) {

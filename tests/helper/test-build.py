@@ -22,7 +22,7 @@ A, B = h.users()
 ALLOW = "/run/allow.rules"
 FAKE = "/run/fake-kallsyms"
 MARKER = 0xffff << 48
-ATTACK, FLOOD = 0x4154, 8
+ATTACK, FLOOD, PRETEND = 0x4154, 8, 16
 FLOODS = 8
 
 
@@ -134,7 +134,17 @@ def test_flood():
         h.Way("bus", B, b).works()
 
 
+def test_pretend():
+    """To say that a module has gone makes new tables for everybody, so that is not done as often as it is said."""
+    with h.installed(ATTACKING), A.connect() as a, h.Way("bus", A, a).ready(kernel=("s", "quiet")) as session:
+        began = time.monotonic()
+        session.send(session.message(ATTACK, struct.pack("<IIII", PRETEND, 0, 0, 0), length=40))
+        name, _, made, _ = session.receive(120)[0].decode().split()
+        most = (time.monotonic() - began) / 5 + 1
+        h.check(name == "pretend" and 0 < int(made) <= most, f"{made} generations, not 1 to {most:.1f}")
+
+
 with open(ALLOW, "w", encoding="utf-8") as f:
     f.write("polkit.addRule(function (action, subject) { return polkit.Result.YES; });\n")
 subprocess.run(["polkit-rules", ALLOW], check=True)
-h.main(test_crash, test_kill, test_flood)
+h.main(test_crash, test_kill, test_flood, test_pretend)
