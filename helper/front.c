@@ -133,11 +133,9 @@ static int on_idle(sd_event_source *source, _unused_ uint64_t usec, void *userda
 /* ---- keeper ---- */
 
 static int front_watch_maps(Front *front, uint64_t usec) {
-        int r;
-
         front->maps_usec = usec;
-        r = sd_event_source_set_time_relative(front->maps_timer, usec);
-        return r < 0 ? r : sd_event_source_set_enabled(front->maps_timer, SD_EVENT_ONESHOT);
+        return sd_event_source_set_time_relative(front->maps_timer, usec) ?:
+               sd_event_source_set_enabled(front->maps_timer, SD_EVENT_ONESHOT);
 }
 
 static int on_maps_timer(_unused_ sd_event_source *source, _unused_ uint64_t usec, void *userdata) {
@@ -171,7 +169,9 @@ static void front_take_report(Front *front, const struct keeper_report *report) 
                         budget_end(&front->budget, report->id, report->n, now);
                 seat_forget(front, report->id);
                 log_line(LOG_INFO, "ended: session %u", report->id);
-                (void) front_watch_maps(front, MAPS_USEC_MIN);
+                /* Not put off by each of many. */
+                if (front->maps_usec > MAPS_USEC_MIN || sd_event_source_get_enabled(front->maps_timer, NULL) <= 0)
+                        (void) front_watch_maps(front, MAPS_USEC_MIN);
                 break;
         case KEEPER_MAPS:
                 front->maps_asked = false;

@@ -128,9 +128,8 @@ static int sampler_open(Sampler *sampler, const struct kernel_iterators *iterato
 
 static int sampler_load(Sampler *sampler, uint32_t id, const struct rs_grant *grant, const struct kernel_iterators *iterators,
                         unsigned n_cpus) {
-        int r;
+        int r = sampler_open(sampler, iterators);
 
-        r = sampler_open(sampler, iterators);
         if (r < 0)
                 return r;
         if (getrandom(sampler->skeleton->rodata->session_key, sizeof(sampler->skeleton->rodata->session_key), 0) !=
