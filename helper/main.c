@@ -8,6 +8,7 @@
  *   ringside-helper --session   started by a keeper, sockets on fds 3 and 4
  */
 
+#include <bpf/libbpf.h>
 #include <fcntl.h>
 #include <string.h>
 #include <sys/resource.h>
@@ -87,6 +88,8 @@ int main(int argc, char *argv[]) {
         KernelBuild build;
         int exe_fd;
 
+        /* libbpf and the verifier speak of addresses and of other people's objects: nobody gets to hear it. */
+        libbpf_set_print(NULL);
         if (privileges_seal() < 0) {
                 log_line(LOG_ERR, "cannot seal the process: %m");
                 return EXIT_FAILURE;

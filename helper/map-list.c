@@ -22,8 +22,6 @@ int map_list_open(void) {
         _cleanup_(bpf_link_destroyp) struct bpf_link *link = NULL;
         int fd;
 
-        /* What it says of failures is about the kernel's memory. */
-        libbpf_set_print(NULL);
         skeleton = maps_bpf__open_and_load();
         if (!skeleton)
                 return -errno;

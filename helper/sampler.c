@@ -193,8 +193,6 @@ int sampler_new(Sampler **ret, uint32_t id, const struct rs_grant *grant, const 
                 return -ENOMEM;
         sampler->ring_fd = sampler->counters_fd = -1;
         sampler->n_cpus = n_cpus;
-        /* libbpf and the verifier speak of addresses and of other people's objects: nobody gets to hear it. */
-        libbpf_set_print(NULL);
         libbpf_set_strict_mode(LIBBPF_STRICT_ALL);
         r = sampler_load(sampler, id, grant, iterators, n_cpus);
         if (r < 0) {

@@ -37,7 +37,7 @@ def symbols_are(text):
     try:
         yield write
     finally:
-        subprocess.run(["umount", "/proc/kallsyms"], check=True)
+        subprocess.run(["umount", "-l", "/proc/kallsyms"], check=True)
 
 
 def leaves_in_kernel(session):

@@ -73,7 +73,7 @@ class Refusal:
 def hide(path):
     """Mounts nothing over a directory; returns how to undo it."""
     subprocess.run(["mount", "-t", "tmpfs", "none", path], check=True)
-    return lambda: subprocess.run(["umount", path], check=True)
+    return lambda: subprocess.run(["umount", "-l", path], check=True)
 
 
 def test_no_btf():
@@ -99,7 +99,7 @@ def test_lockdown():
     Refusal().expect("lockdown", "locked down", "lockdown=integrity")
     Refusal("--helper=direct", as_root=True).expect("lockdown, direct", "locked down", "lockdown=integrity")
     doctor("lockdown", "kernel", "FAILED")
-    subprocess.run(["umount", "/sys/kernel/btf/vmlinux"], check=True)
+    subprocess.run(["umount", "-l", "/sys/kernel/btf/vmlinux"], check=True)
     undo()
     end("ringside-helper")
 
@@ -237,6 +237,12 @@ def test_it_works():
         os.unlink("/tmp/whole.ringside")
 
 
+def test_log():
+    """What libbpf has to say of all that may hold addresses, and is in no log either."""
+    with open(os.environ["RINGSIDE_TEST_LOG"] + "/dbus-daemon.log", encoding="utf-8", errors="replace") as f:
+        check("libbpf:" not in f.read(), "the log has the helper's own words only")
+
+
 def main():
     test_no_btf()
     test_lockdown()
@@ -251,6 +257,7 @@ def main():
     test_denied()
     test_ambient_capabilities()
     test_it_works()
+    test_log()
     return 1 if failed else 0
 
 
