@@ -24,7 +24,7 @@ const volatile bool tells_kernel = false;
 __u64 modules_changed = 0;
 
 /* Before any of its memory is given back, for others to have their code in. */
-SEC("raw_tp/module_free")
+SEC("tp_btf/module_free")
 int on_module_free(void *unused) {
         __u64 now = bpf_ktime_get_ns();
 

@@ -172,7 +172,7 @@ static __always_inline bool client_can_look(struct task_struct *task) {
         return !sees_everybody || rule_may_read(address_of(task));
 }
 
-SEC("raw_tp/sched_process_fork")
+SEC("tp_btf/sched_process_fork")
 int BPF_PROG(on_fork, struct task_struct *parent, struct task_struct *child) {
         struct rs_process p = {};
         struct process_key key;
@@ -190,7 +190,7 @@ int BPF_PROG(on_fork, struct task_struct *parent, struct task_struct *child) {
         return 0;
 }
 
-SEC("raw_tp/sched_process_exec")
+SEC("tp_btf/sched_process_exec")
 int BPF_PROG(on_exec, struct task_struct *task, int old_pid, struct linux_binprm *bprm) {
         struct rs_process p = {};
         struct process_key key;
@@ -212,7 +212,7 @@ int BPF_PROG(on_exec, struct task_struct *task, int old_pid, struct linux_binprm
         return 0;
 }
 
-SEC("raw_tp/task_rename")
+SEC("tp_btf/task_rename")
 int BPF_PROG(on_rename, struct task_struct *task, const char *comm) {
         struct rs_process p = {};
         struct process_key key;
@@ -232,7 +232,7 @@ int BPF_PROG(on_rename, struct task_struct *task, const char *comm) {
  * Before 6.16 this runs after exit_mm(), where the rule cannot hold any more: what counts is that the
  * process was in view, and the record says nothing but that it is over.
  */
-SEC("raw_tp/sched_process_exit")
+SEC("tp_btf/sched_process_exit")
 int BPF_PROG(on_exit, struct task_struct *task) {
         struct signal_struct *signal;
         struct rs_process p = {};

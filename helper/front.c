@@ -246,7 +246,7 @@ static int front_init(Front *front) {
 }
 
 int front_run(int keeper_fd) {
-        Front front = {.keeper_fd = keeper_fd, .version = RINGSIDE_VERSION, .protocol_version = RS_PROTOCOL_VERSION};
+        Front front = {.keeper_fd = keeper_fd, .maps_usec = MAPS_USEC_MIN, .version = RINGSIDE_VERSION, .protocol_version = RS_PROTOCOL_VERSION};
         int r;
 
         r = privileges_drop();

@@ -47,7 +47,6 @@ struct keeper_report {
 struct keeper_setup {
         uint32_t id;
         struct kernel_iterators iterators;
-        uint32_t pad;
         struct rs_grant grant;
 };
 

@@ -97,7 +97,8 @@ int kernel_types_make(const struct btf *programs, struct kernel_iterators *ret_i
             (r = task = btf__find_by_name_kind(picked.kernel, "bpf_iter_task", BTF_KIND_FUNC)) >= 0 &&
             (r = task_vma = btf__find_by_name_kind(picked.kernel, "bpf_iter_task_vma", BTF_KIND_FUNC)) >= 0 &&
             (r = to_memfd(picked.types)) >= 0)
-                *ret_iterators = (struct kernel_iterators){.task = task, .task_vma = task_vma};
+                *ret_iterators = (struct kernel_iterators){task, task_vma, MAX(0, btf__find_by_name_kind(
+                                          picked.kernel, "btf_trace_module_free", BTF_KIND_TYPEDEF))};
         free(picked.ids);
         btf__free(picked.types);
         btf__free((struct btf *) picked.kernel);

@@ -13,6 +13,7 @@
 struct kernel_iterators {
         uint32_t task;
         uint32_t task_vma;
+        uint32_t module_free; /* 0: this kernel has no modules */
 };
 
 struct btf;

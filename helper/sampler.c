@@ -149,7 +149,8 @@ static int sampler_load(Sampler *sampler, uint32_t id, const struct rs_grant *gr
         for (size_t i = 0; i < RS_EVENTS_MAX; i++)
                 (void) bpf_program__set_autoload(sampler_program(sampler, i), i < grant->nr_events);
         (void) bpf_program__set_autoload(sampler->skeleton->progs.list_mappings, grant->grants & RS_GRANT_SYSTEM);
-        (void) bpf_program__set_autoload(sampler->skeleton->progs.on_module_free, grant->grants & RS_GRANT_KERNEL);
+        (void) bpf_program__set_autoload(sampler->skeleton->progs.on_module_free,
+                                        (grant->grants & RS_GRANT_KERNEL) && iterators->module_free != 0);
         /* Without targets it holds cgroups. */
         if ((!(grant->grants & RS_GRANT_TARGETS) &&
              (r = bpf_map__set_max_entries(sampler->skeleton->maps.rs_tracked, RS_TARGETS_MAX + 2)) < 0) ||
@@ -421,11 +422,11 @@ uint64_t sampler_check_cpus(Sampler *sampler, uint64_t elapsed) {
 }
 
 int sampler_watch_modules(Sampler *sampler, uint64_t *ret_changed) {
-        if (!sampler->modules_link)
+        if (!sampler->modules_link && bpf_program__autoload(sampler->skeleton->progs.on_module_free))
                 sampler->modules_link = bpf_program__attach(sampler->skeleton->progs.on_module_free);
         *ret_changed = sampler->skeleton->bss->modules_changed;
         /* Without modules there is nothing to attach to. */
-        return sampler->modules_link || errno == ENOENT ? 0 : -errno;
+        return sampler->modules_link || !bpf_program__autoload(sampler->skeleton->progs.on_module_free) ? 0 : -errno;
 }
 
 int sampler_set_kernel(Sampler *sampler, int map_fd) {

@@ -29,6 +29,8 @@ static struct sampler_bpf *load(int fd) {
         (void) snprintf(path, sizeof(path), "/proc/self/fd/%d", fd);
         skeleton = sampler_bpf__open_opts(&options);
         assert_non_null(skeleton);
+        /* Where there are no modules there is nothing to attach it to. */
+        (void) bpf_program__set_autoload(skeleton->progs.on_module_free, access("/proc/modules", F_OK) == 0);
         skeleton->rodata->reads_user_memory = skeleton->rodata->tells_kernel = true;
         assert_int_equal(sampler_bpf__load(skeleton), 0);
         return skeleton;
