@@ -45,7 +45,6 @@ typedef struct Keeper {
         int exe_fd;
         int map_list_fd; /* -1: nobody has asked yet */
         int types_fd;    /* -1: there has been no session, or it cannot be made */
-        struct kernel_iterators iterators;
         KernelBuild *build;
         Child children[BUDGET_SESSIONS_MAX];
 } Keeper;
@@ -65,9 +64,10 @@ static void session_exec(Keeper *keeper, int client_fd, int keeper_fd) {
         high[2] = fcntl(keeper->types_fd, F_DUPFD, 10);
         exe = fcntl(keeper->exe_fd, F_DUPFD_CLOEXEC, 10);
         if (high[0] < 0 || high[1] < 0 || exe < 0 || dup2(high[0], SESSION_CLIENT_FD) < 0 ||
-            dup2(high[1], SESSION_KEEPER_FD) < 0 || (high[2] >= 0 && dup2(high[2], SESSION_TYPES_FD) < 0) ||
-            dup2(exe, 6) < 0 || fcntl(6, F_SETFD, FD_CLOEXEC) < 0 || close_range(7, ~0U, 0) < 0 || sigprocmask(SIG_SETMASK, &none, NULL) < 0 ||
-            privileges_keep_for_session() < 0)
+            dup2(high[1], SESSION_KEEPER_FD) < 0 ||
+            (keeper->types_fd >= 0 ? dup2(high[2], SESSION_TYPES_FD) < 0 : close_fd(SESSION_TYPES_FD) >= 0) ||
+            dup2(exe, 6) < 0 || fcntl(6, F_SETFD, FD_CLOEXEC) < 0 || close_range(7, ~0U, 0) < 0 ||
+            sigprocmask(SIG_SETMASK, &none, NULL) < 0 || privileges_keep_for_session() < 0)
                 _exit(127);
         syscall(SYS_execveat, 6, "", argv, getenv("JOURNAL_STREAM") ? with_journal : envp, AT_EMPTY_PATH);
         _exit(127);
@@ -87,8 +87,8 @@ static int keeper_spawn(Keeper *keeper, uint32_t id, const struct rs_grant *gran
         if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, pair) < 0)
                 return -errno;
         if (keeper->types_fd < 0)
-                keeper->types_fd = sampler_pick_types(&keeper->iterators);
-        setup.iterators = keeper->iterators;
+                keeper->types_fd = sampler_pick_types();
+        setup.has_types = keeper->types_fd >= 0;
         /* A session reads each answer before it asks again: no other has room for more than a few descriptors. */
         (void) setsockopt(pair[0], SOL_SOCKET, SO_SNDBUF, &(int){0}, sizeof(int));
         r = packet_send(pair[0], &setup, sizeof(setup), NULL, 0, MSG_DONTWAIT);

@@ -12,7 +12,6 @@
 
 #include "grant.h"
 #include "kernel-build.h"
-#include "kernel-types.h"
 #include "map-list.h"
 #include "perf-event.h"
 #include "protocol.h"
@@ -46,7 +45,7 @@ struct keeper_report {
 /* First packet to a session, from its keeper. */
 struct keeper_setup {
         uint32_t id;
-        struct kernel_iterators iterators;
+        uint32_t has_types;
         struct rs_grant grant;
 };
 

@@ -83,22 +83,18 @@ static int to_memfd(const struct btf *types) {
 
         if (fd < 0 || !data || write(fd, data, size) != (ssize_t) size ||
             fcntl(fd, F_ADD_SEALS, F_SEAL_SEAL | F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_WRITE) < 0)
-                return -errno;
+                return -EIO;
         return TAKE_FD(fd);
 }
 
-int kernel_types_make(const struct btf *programs, struct kernel_iterators *ret_iterators) {
-        Picked picked = {.kernel = btf__load_vmlinux_btf(), .types = btf__new_empty()};
-        int r = -ENOMEM, task, task_vma;
+int kernel_types_make(const struct btf *programs) {
+        Picked picked = {.kernel = btf__parse_raw("/sys/kernel/btf/vmlinux"), .types = btf__new_empty()};
+        int r = -ENOMEM;
 
         if (picked.kernel && picked.types)
                 picked.ids = calloc(btf__type_cnt(picked.kernel), sizeof(*picked.ids));
-        if (picked.ids && (r = pick_named(&picked, programs)) >= 0 &&
-            (r = task = btf__find_by_name_kind(picked.kernel, "bpf_iter_task", BTF_KIND_FUNC)) >= 0 &&
-            (r = task_vma = btf__find_by_name_kind(picked.kernel, "bpf_iter_task_vma", BTF_KIND_FUNC)) >= 0 &&
-            (r = to_memfd(picked.types)) >= 0)
-                *ret_iterators = (struct kernel_iterators){task, task_vma, MAX(0, btf__find_by_name_kind(
-                                          picked.kernel, "btf_trace_module_free", BTF_KIND_TYPEDEF))};
+        if (picked.ids && (r = pick_named(&picked, programs)) >= 0)
+                r = to_memfd(picked.types);
         free(picked.ids);
         btf__free(picked.types);
         btf__free((struct btf *) picked.kernel);

@@ -18,6 +18,7 @@
 #include "../bpf/kernel-version.h"
 #include "event-type.h"
 #include "keeper.h"
+#include "kernel-types.h"
 #include "kernel-version.h"
 #include "map-list.h"
 #include "sampler.skel.h"
@@ -95,43 +96,21 @@ static struct bpf_program *sampler_program(Sampler *sampler, uint32_t event) {
         return bpf_object__find_program_by_name(sampler->skeleton->obj, name);
 }
 
-int sampler_pick_types(struct kernel_iterators *ret_iterators) {
+int sampler_pick_types(void) {
         struct sampler_bpf *skeleton = sampler_bpf__open();
-        int r = skeleton ? kernel_types_make(bpf_object__btf(skeleton->obj), ret_iterators) : -errno;
+        int r = skeleton ? kernel_types_make(bpf_object__btf(skeleton->obj)) : -errno;
 
         sampler_bpf__destroy(skeleton);
         return r;
 }
 
-/*
- * Of a program of this kind libbpf would look up itself what it is attached to, in all of the kernel's types: so it hears
- * last of all that it is one.
- */
-static int prepare_iterator(struct bpf_program *program, struct bpf_prog_load_opts *options, long number) {
-        options->attach_btf_id = number;
-        return bpf_program__set_type(program, BPF_PROG_TYPE_TRACING);
-}
+static int sampler_load(Sampler *sampler, uint32_t id, const struct rs_grant *grant, bool has_types, unsigned n_cpus) {
+        LIBBPF_OPTS(bpf_object_open_opts, options, .btf_custom_path = has_types ? SESSION_TYPES_PATH : NULL);
+        int r;
 
-static int sampler_open(Sampler *sampler, const struct kernel_iterators *iterators) {
-        LIBBPF_OPTS(bpf_object_open_opts, options, .btf_custom_path = SESSION_TYPES_PATH);
-        LIBBPF_OPTS(libbpf_prog_handler_opts, handler, .prog_prepare_load_fn = prepare_iterator, .cookie = iterators->task);
-        bool have = iterators->task != 0;
-
-        if (have && libbpf_register_prog_handler("iter/task", BPF_PROG_TYPE_RAW_TRACEPOINT, BPF_TRACE_ITER, &handler) < 0)
-                return -ENOMEM;
-        handler.cookie = iterators->task_vma;
-        if (have && libbpf_register_prog_handler("iter/task_vma", BPF_PROG_TYPE_RAW_TRACEPOINT, BPF_TRACE_ITER, &handler) < 0)
-                return -ENOMEM;
-        sampler->skeleton = have ? sampler_bpf__open_opts(&options) : sampler_bpf__open();
-        return sampler->skeleton ? 0 : -errno;
-}
-
-static int sampler_load(Sampler *sampler, uint32_t id, const struct rs_grant *grant, const struct kernel_iterators *iterators,
-                        unsigned n_cpus) {
-        int r = sampler_open(sampler, iterators);
-
-        if (r < 0)
-                return r;
+        sampler->skeleton = sampler_bpf__open_opts(&options);
+        if (!sampler->skeleton)
+                return -errno;
         if (getrandom(sampler->skeleton->rodata->session_key, sizeof(sampler->skeleton->rodata->session_key), 0) !=
             sizeof(sampler->skeleton->rodata->session_key))
                 return -EIO;
@@ -149,8 +128,9 @@ static int sampler_load(Sampler *sampler, uint32_t id, const struct rs_grant *gr
         for (size_t i = 0; i < RS_EVENTS_MAX; i++)
                 (void) bpf_program__set_autoload(sampler_program(sampler, i), i < grant->nr_events);
         (void) bpf_program__set_autoload(sampler->skeleton->progs.list_mappings, grant->grants & RS_GRANT_SYSTEM);
+        /* Without modules there is nothing to attach it to. */
         (void) bpf_program__set_autoload(sampler->skeleton->progs.on_module_free,
-                                        (grant->grants & RS_GRANT_KERNEL) && iterators->module_free != 0);
+                                        (grant->grants & RS_GRANT_KERNEL) && access("/proc/sys/kernel/modprobe", F_OK) == 0);
         /* Without targets it holds cgroups. */
         if ((!(grant->grants & RS_GRANT_TARGETS) &&
              (r = bpf_map__set_max_entries(sampler->skeleton->maps.rs_tracked, RS_TARGETS_MAX + 2)) < 0) ||
@@ -180,8 +160,8 @@ static inline void sampler_freep(Sampler **sampler) {
         sampler_free(*sampler);
 }
 
-int sampler_new(Sampler **ret, uint32_t id, const struct rs_grant *grant, const struct kernel_iterators *iterators,
-                unsigned n_cpus, enum rs_error *ret_error) {
+int sampler_new(Sampler **ret, uint32_t id, const struct rs_grant *grant, bool has_types, unsigned n_cpus,
+                enum rs_error *ret_error) {
         _cleanup_(sampler_freep) Sampler *sampler = calloc(1, sizeof(*sampler));
         _cleanup_free_ struct rs_task_info *self = NULL;
         struct bpf_map *map;
@@ -195,7 +175,7 @@ int sampler_new(Sampler **ret, uint32_t id, const struct rs_grant *grant, const 
         sampler->ring_fd = sampler->counters_fd = -1;
         sampler->n_cpus = n_cpus;
         libbpf_set_strict_mode(LIBBPF_STRICT_ALL);
-        r = sampler_load(sampler, id, grant, iterators, n_cpus);
+        r = sampler_load(sampler, id, grant, has_types, n_cpus);
         if (r < 0) {
                 *ret_error = error_of_load(r);
                 return r;
@@ -425,7 +405,6 @@ int sampler_watch_modules(Sampler *sampler, uint64_t *ret_changed) {
         if (!sampler->modules_link && bpf_program__autoload(sampler->skeleton->progs.on_module_free))
                 sampler->modules_link = bpf_program__attach(sampler->skeleton->progs.on_module_free);
         *ret_changed = sampler->skeleton->bss->modules_changed;
-        /* Without modules there is nothing to attach to. */
         return sampler->modules_link || !bpf_program__autoload(sampler->skeleton->progs.on_module_free) ? 0 : -errno;
 }
 

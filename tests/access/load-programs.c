@@ -65,7 +65,7 @@ static int report_object(const char *path) {
         /* Where there are no modules there is nothing to attach it to. */
         program = object ? bpf_object__find_program_by_name(object, "on_module_free") : NULL;
         if (program)
-                (void) bpf_program__set_autoload(program, access("/proc/modules", F_OK) == 0);
+                (void) bpf_program__set_autoload(program, access("/proc/sys/kernel/modprobe", F_OK) == 0);
         if (!object || bpf_object__load(object) < 0) {
                 printf("%s: does not load: %s\n", path, strerror(errno));
                 return 1;
