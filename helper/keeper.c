@@ -44,7 +44,8 @@ typedef struct Keeper {
         int signal_fd;
         int exe_fd;
         int map_list_fd; /* -1: nobody has asked yet */
-        int types_fd;    /* -1: there has been no session, or it cannot be made */
+        int types_fd;    /* of kernel-types.h; less than 0: there has been no session, or it cannot be made */
+        bool types_tried;
         KernelBuild *build;
         Child children[BUDGET_SESSIONS_MAX];
 } Keeper;
@@ -86,8 +87,9 @@ static int keeper_spawn(Keeper *keeper, uint32_t id, const struct rs_grant *gran
                 return -EUSERS;
         if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, pair) < 0)
                 return -errno;
-        if (keeper->types_fd < 0)
+        if (!keeper->types_tried)
                 keeper->types_fd = sampler_pick_types();
+        keeper->types_tried = true;
         setup.has_types = keeper->types_fd >= 0;
         /* A session reads each answer before it asks again: no other has room for more than a few descriptors. */
         (void) setsockopt(pair[0], SOL_SOCKET, SO_SNDBUF, &(int){0}, sizeof(int));
@@ -206,15 +208,18 @@ static int keeper_open_event(Child *child, const struct perf_event_request *requ
 
 static int keeper_tell_kernel(const Keeper *keeper, Child *child) {
         const KernelBuild *build = keeper->build;
+        /* Who has none has not seen either which modules went since the last were made. */
+        const bool none = build->newest.number == 0 || (child->kernel_sent == 0 && build->modules_hash == 0);
         const struct session_answer answer = {
-                .op = SESSION_OP_KERNEL, .error = build->newest.number == 0 ? ENODATA : 0,
+                .op = SESSION_OP_KERNEL, .error = none ? ENODATA : 0,
                 .generation = build->newest.number, .size = build->size,
         };
         const int fds[] = {build->map_fd, build->newest.names_fd};
-        const size_t n = build->newest.number > child->kernel_sent ? ELEMENTSOF(fds) : 0;
+        const size_t n = !none && build->newest.number > child->kernel_sent ? ELEMENTSOF(fds) : 0;
 
         child->waits_for_kernel = false;
-        child->kernel_sent = build->newest.number;
+        if (n > 0)
+                child->kernel_sent = build->newest.number;
         return packet_send(child->fd, &answer, sizeof(answer), fds, n, MSG_DONTWAIT);
 }
 

@@ -77,7 +77,7 @@ void kernel_build_refresh(KernelBuild *build, uint64_t changed, bool at_once) {
         build->checked = now.tv_sec;
         nsec = now.tv_sec * 1000000000ULL + now.tv_nsec;
         hash = kernel_modules_hash(build->modules_fd);
-        if ((hash != build->modules_hash || (changed > build->newest.ranges.made && nsec > build->began + CHANGED_NSEC)) &&
+        if ((hash != build->modules_hash || (changed > build->began && nsec > build->began + CHANGED_NSEC)) &&
             kernel_build_start(build) == 0) {
                 build->modules_hash = hash;
                 build->began = nsec;
@@ -113,8 +113,8 @@ void kernel_build_take(KernelBuild *build) {
                 build->map_fd = map_fd;
                 build->size = lseek(result.names_fd, 0, SEEK_END);
                 build->wait = 0;
-        } else if (!told || packet.n_fds > 0) {
-                /* It died, or what it made is of no use: another may fare better. Without names it sends none. */
+        } else if (!told || packet.n_fds > 0 || build->newest.number > 0) {
+                /* It died, or what it made is of no use: another may fare better. Nothing can be had where nothing could. */
                 build->modules_hash = 0;
                 build->wait = MIN(2 * build->wait + 1, 60U);
         }

@@ -99,6 +99,41 @@ def test_kill():
             h.check(h.only("keeper") == keeper, "another keeper")
 
 
+def test_stale():
+    """
+    Who begins to look while tables cannot be made of the modules there are now, gets none: those from before could
+    name what is gone.
+    """
+    real = h.read("/proc/kallsyms")
+
+    def session(log):
+        h.hide_proc()
+
+        def proc(name, text):
+            with open("/proc/" + name, "w", encoding="utf-8") as f:
+                f.write(text)
+
+        def children():
+            return h.read(f"/run/real-proc/{session.process.pid}/task/{session.process.pid}/children").split()
+
+        proc("kallsyms", real)
+        proc("modules", "one 16384 0 - Live 0xffffffffc0100000\n")
+        with h.start_direct(stderr=log) as session:
+            session.send(session.message(h.OPEN, h.grant_bytes(targets=True, kernel=True, hz=999, ring=1 << 20)))
+            h.check(session.hello() == h.OK, "HELLO refused")
+            h.until("tables", lambda: h.read(log.name).count("build\n") == 1 and len(children()) == 1, timeout=60)
+            proc("modules", "two 16384 0 - Live 0xffffffffc0100000\n")
+            proc("kallsyms", "crash\n")
+            h.check(session.ask(h.SYMBOLS)[0] == h.E_NO_KERNEL_NAMES, "names of what is gone")
+            h.check(h.read(log.name).count("build\n") == 2, "it was not tried")
+            h.check(session.ask(h.SYMBOLS)[0] == h.E_NO_KERNEL_NAMES, "names of what is gone, later")
+            proc("kallsyms", real)
+            h.until("names", lambda: session.ask(h.SYMBOLS)[0] == h.OK, timeout=120)
+
+    with h.installed(FRAGILE), open("/run/builds", "w+", encoding="utf-8") as log:
+        h.fork(session, log)
+
+
 def memory(pid):
     return int(h.status(pid)["VmData"].split()[0])
 
@@ -147,4 +182,4 @@ def test_pretend():
 with open(ALLOW, "w", encoding="utf-8") as f:
     f.write("polkit.addRule(function (action, subject) { return polkit.Result.YES; });\n")
 subprocess.run(["polkit-rules", ALLOW], check=True)
-h.main(test_crash, test_kill, test_flood, test_pretend)
+h.main(test_crash, test_kill, test_stale, test_flood, test_pretend)

@@ -374,22 +374,6 @@ def test_restricted():
                 check_without(w, s, h.E_NO_KERNEL_NAMES)
 
 
-def hide_proc():
-    """
-    In a mount namespace of one's own: a /proc whose files can be written, and all others are the kernel's. Not by a mount
-    on each, for a kernel without modules has no /proc/modules.
-    """
-    h.check(h.libc.unshare(0x20000) == 0, "no mount namespace")
-    for command in (["mount", "--make-rprivate", "/"], ["mkdir", "-p", "/run/real-proc"],
-                    ["mount", "--bind", "/proc", "/run/real-proc"]):
-        subprocess.run(command, check=True)
-    names = os.listdir("/proc")
-    subprocess.run(["mount", "-t", "tmpfs", "tmpfs", "/proc"], check=True)
-    for name in names:
-        if name not in ("kallsyms", "modules"):
-            os.symlink("/run/real-proc/" + name, "/proc/" + name)
-
-
 def module(name, address, *symbols, state="Live"):
     """Its lines in /proc/kallsyms, and its line in /proc/modules."""
     return ("".join(f"{address + offset:016x} t {symbol}\t[{name}]\n" for offset, symbol in symbols),
@@ -432,7 +416,7 @@ def test_modules():
             time.sleep(0.3)
 
     def session():
-        hide_proc()
+        h.hide_proc()
         loaded(a, b)
         with ready(h.Way("direct", A)) as s:
             names = asked(s, 1)
