@@ -58,12 +58,19 @@ struct rs_record {
 /* How the walk over the user stack ended. */
 enum rs_walk_end {
         RS_WALK_NONE = 0,       /* nothing was walked */
-        RS_WALK_COMPLETE = 1,   /* the chain of frame pointers ended in 0, as the ABI marks the first frame */
+        RS_WALK_COMPLETE = 1,   /* the chain ended as the first frame is marked: a frame pointer of 0, or no return address */
         RS_WALK_DEPTH = 2,      /* as many frames as a record holds, and there were more */
         RS_WALK_BAD_FP = 3,     /* a frame pointer that is unaligned, not above the last one, or 0 at once */
         RS_WALK_UNREADABLE = 4, /* user memory that was not resident, or is not mapped */
         RS_WALK_BAD_RETURN = 5, /* a return address that is not in user space */
         RS_WALK_COMPAT = 6,     /* a 32-bit task: only the leaf is known */
+        /* With tables (unwind-table.h). */
+        RS_WALK_NO_TABLES = 7,   /* the process has no tables yet */
+        RS_WALK_NO_MAPPING = 8,  /* an address in no mapping that is known */
+        RS_WALK_NO_RULE = 9,     /* an address that no rule covers, or a file without any */
+        RS_WALK_UNSUPPORTED = 10, /* a rule of another kind, or by a register that is not known here */
+        RS_WALK_BAD_CFA = 11,    /* a frame that is not above the last one */
+        RS_WALK_NO_CALL = 12,    /* a return address that no call stands before */
         RS_WALK_END_MAX
 };
 
