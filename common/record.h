@@ -43,7 +43,7 @@ struct rs_record {
         __u8 event;  /* samples: index of the event; PROCESS: enum rs_process_kind; else 0 */
         __u16 len;   /* of the whole record in bytes, this header included */
         __u16 cpu;   /* where it was written */
-        __u16 flags; /* samples: RS_SAMPLE_*, the target, and enum rs_walk_end; else RS_MAPPING_*, RS_PROCESS_*, or 0 */
+        __u16 flags; /* samples: RS_SAMPLE_*, the target, and enum rs_walk_end; else RS_STACK_*, RS_MAPPING_*, RS_PROCESS_*, or 0 */
 };
 
 #define RS_SAMPLE_KERNEL_MODE 0x0001 /* the interrupt hit the kernel */
@@ -112,8 +112,9 @@ struct rs_wsample {
  * kernel, the first user frame is the user instruction that entered the kernel (not a return
  * address); every other frame is a return address.
  */
+#define RS_STACK_GUESSED 0x0001 /* where a table had no rule, a step was made by frame pointer */
 struct rs_stack {
-        struct rs_record r;
+        struct rs_record r; /* flags: RS_STACK_* */
         __u64 id; /* keyed hash over the process and the frames, never 0 */
         __u32 pid;
         __u16 nr_kernel;

@@ -9,6 +9,8 @@ _Static_assert(RINGSIDE_FRAME_KERNEL_JIT == RS_FRAME_KERNEL_JIT, "public and wir
 _Static_assert(RINGSIDE_FRAME_KERNEL_UNKNOWN == RS_FRAME_KERNEL_UNKNOWN, "public and wire values agree");
 _Static_assert((int) RINGSIDE_WALK_END_MAX == (int) RS_WALK_END_MAX, "public and wire values agree");
 _Static_assert((int) RINGSIDE_WALK_COMPAT == (int) RS_WALK_COMPAT, "public and wire values agree");
+_Static_assert((int) RINGSIDE_WALK_NO_TABLES == (int) RS_WALK_NO_TABLES, "public and wire values agree");
+_Static_assert((int) RINGSIDE_WALK_NO_CALL == (int) RS_WALK_NO_CALL, "public and wire values agree");
 _Static_assert((int) RINGSIDE_PROCESS_GONE == (int) RS_PROCESS_GONE, "public and wire values agree");
 
 static int decode_sample(const struct rs_sample *sample, uint64_t weight, unsigned n_events, RingsideRecord *ret) {
@@ -54,6 +56,7 @@ static int decode_stack(const struct rs_stack *stack, size_t size, RingsideRecor
                         .frames = (const uint64_t *) stack->frames,
                         .n_kernel = stack->nr_kernel,
                         .n_frames = n,
+                        .guessed = stack->r.flags & RS_STACK_GUESSED,
                 },
         };
         return DECODE_OK;

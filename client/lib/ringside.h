@@ -97,6 +97,13 @@ enum RingsideWalkEnd {
         RINGSIDE_WALK_UNREADABLE = 4, /* stack memory that was not resident or not mapped */
         RINGSIDE_WALK_BAD_RETURN = 5, /* a return address outside user space */
         RINGSIDE_WALK_COMPAT = 6,     /* a 32-bit task: only the leaf is known */
+        /* With unwind tables. */
+        RINGSIDE_WALK_NO_TABLES = 7,   /* there were none of the process yet */
+        RINGSIDE_WALK_NO_MAPPING = 8,  /* an address in no mapping that was known */
+        RINGSIDE_WALK_NO_RULE = 9,     /* an address that no rule covers, as in a file without .eh_frame, or code made at run time */
+        RINGSIDE_WALK_UNSUPPORTED = 10, /* a rule that is too complicated, or goes by a register that is not known there */
+        RINGSIDE_WALK_BAD_CFA = 11,    /* a frame that is not above the last one */
+        RINGSIDE_WALK_NO_CALL = 12,    /* a return address that no call instruction stands before */
         RINGSIDE_WALK_END_MAX
 };
 
@@ -133,6 +140,7 @@ typedef struct RingsideRecord {
                         const uint64_t *frames; /* innermost first: n_kernel kernel frames, then user frames */
                         uint32_t n_kernel;
                         uint32_t n_frames; /* both kinds together, at most 255 */
+                        bool guessed;      /* where unwind tables had no rule, a step was made by frame pointer */
                 } stack;
                 struct {
                         enum RingsideProcessKind kind;

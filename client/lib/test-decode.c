@@ -96,6 +96,10 @@ static void test_stack(_unused_ void **state) {
         assert_int_equal(r.stack.n_kernel, 1);
         assert_int_equal(r.stack.n_frames, 3);
         assert_int_equal(r.stack.frames[2], 0x2000);
+        assert_false(r.stack.guessed);
+        stack->r.flags = RS_STACK_GUESSED;
+        assert_int_equal(decode_record(bytes, SIZE, 1, &r), DECODE_OK);
+        assert_true(r.stack.guessed);
 
         stack->nr_user = 3;
         assert_int_equal(decode_record(bytes, SIZE, 1, &r), DECODE_MALFORMED);
