@@ -14,7 +14,7 @@ typedef struct ElfSegment {
 
 typedef struct ElfSection {
         uint32_t name, type, link;
-        bool executable;
+        bool executable, compressed;
         uint64_t address, offset, size, entry_size;
 } ElfSection;
 
@@ -26,6 +26,7 @@ struct ElfFile {
         Elf64_Ehdr header;
         ElfSegment *segments;
         size_t n_segments;
+        uint64_t eh_frame_hdr; /* address, 0: none */
         ElfSection *sections;
         size_t n_sections;
         bool has_sections; /* they were read */

@@ -207,6 +207,8 @@ static int read_segments(ElfFile *elf) {
                                 .address = p.p_vaddr,
                                 .executable = p.p_flags & PF_X,
                         };
+                if (p.p_type == PT_GNU_EH_FRAME)
+                        elf->eh_frame_hdr = p.p_vaddr;
                 if (p.p_type != PT_NOTE)
                         continue;
                 /* In separate debug files notes may point anywhere: then the sections tell. */
@@ -263,6 +265,7 @@ int elf_file_read_sections(ElfFile *elf) {
                         .type = s.sh_type,
                         .link = s.sh_link,
                         .executable = s.sh_flags & SHF_EXECINSTR,
+                        .compressed = s.sh_flags & SHF_COMPRESSED,
                         .address = s.sh_addr,
                         .offset = s.sh_offset,
                         .size = s.sh_size,
@@ -392,6 +395,62 @@ bool elf_file_get_address(const ElfFile *elf, uint64_t offset, uint64_t *ret) {
         return true;
 }
 
+unsigned elf_file_get_machine(const ElfFile *elf) {
+        return elf->header.e_machine;
+}
+
+bool elf_file_is_64(const ElfFile *elf) {
+        return elf->is64;
+}
+
+uint64_t elf_file_get_eh_frame_hdr(const ElfFile *elf) {
+        return elf->eh_frame_hdr;
+}
+
+bool elf_file_get_code(const ElfFile *elf, uint64_t *ret_start, uint64_t *ret_end) {
+        uint64_t start = UINT64_MAX, end = 0;
+
+        for (size_t i = 0; i < elf->n_segments; i++) {
+                const ElfSegment *s = &elf->segments[i];
+
+                if (!s->executable || s->size > UINT64_MAX - s->address)
+                        continue;
+                start = MIN(start, s->address);
+                end = MAX(end, s->address + s->size);
+        }
+        if (start >= end)
+                return false;
+        *ret_start = start;
+        *ret_end = end;
+        return true;
+}
+
+static const ElfSegment *find_segment(const ElfFile *elf, uint64_t address) {
+        for (size_t i = 0; i < elf->n_segments; i++) {
+                const ElfSegment *s = &elf->segments[i];
+
+                if (address >= s->address && address - s->address < s->size)
+                        return s;
+        }
+        return NULL;
+}
+
+uint64_t elf_file_get_bytes_at(const ElfFile *elf, uint64_t address) {
+        const ElfSegment *s = find_segment(elf, address);
+
+        return s ? s->size - (address - s->address) : 0;
+}
+
+int elf_file_read_address(const ElfFile *elf, uint64_t address, void *buffer, size_t size) {
+        const ElfSegment *s = find_segment(elf, address);
+        uint64_t offset;
+
+        if (!s || size > s->size - (address - s->address) ||
+            __builtin_add_overflow(s->offset, address - s->address, &offset))
+                return -EBADMSG;
+        return elf_file_read_at(elf, offset, buffer, size);
+}
+
 static int find_section_by_name(const ElfFile *elf, const char *name, const ElfSection **ret) {
         _cleanup_free_ char *names = NULL;
         const ElfSection *strings;
@@ -421,6 +480,80 @@ static int find_section_by_name(const ElfFile *elf, const char *name, const ElfS
                 }
         }
         return -ENOENT;
+}
+
+/* deflate() makes nothing smaller than that: who says so wants us to allocate. */
+#define INFLATE_MAX 1032U
+
+static int uncompress_section(const uint8_t *data, size_t size, size_t max, uint8_t **ret, size_t *ret_size) {
+        _cleanup_free_ uint8_t *plain = NULL;
+        Elf64_Chdr header;
+        uLongf n;
+
+        if (size < sizeof(header))
+                return -EBADMSG;
+        memcpy(&header, data, sizeof(header));
+        if (header.ch_type != ELFCOMPRESS_ZLIB)
+                return -ENOENT; /* as if it had been stripped */
+        size -= sizeof(header);
+        if (header.ch_size > max)
+                return -EFBIG;
+        if (header.ch_size / INFLATE_MAX > size)
+                return -EBADMSG;
+        plain = malloc(MAX(header.ch_size, 1));
+        if (!plain)
+                return -ENOMEM;
+        n = header.ch_size;
+        switch (uncompress(plain, &n, data + sizeof(header), size)) {
+        case Z_OK:
+                break;
+        case Z_MEM_ERROR:
+                return -ENOMEM;
+        default:
+                return -EBADMSG;
+        }
+        if (n != header.ch_size)
+                return -EBADMSG;
+        *ret = TAKE_PTR(plain);
+        *ret_size = n;
+        return 0;
+}
+
+int elf_file_read_section(ElfFile *elf, const char *name, size_t max, uint8_t **ret, size_t *ret_size,
+                          uint64_t *ret_address) {
+        _cleanup_free_ uint8_t *data = NULL;
+        const ElfSection *section;
+        int r;
+
+        r = elf_file_read_sections(elf);
+        if (r < 0)
+                return r;
+        r = find_section_by_name(elf, name, &section);
+        if (r < 0)
+                return r;
+        if (section->type == SHT_NOBITS)
+                return -ENOENT;
+        if (section->size > max)
+                return -EFBIG;
+        if (section->offset > elf->size || section->size > elf->size - section->offset)
+                return -EBADMSG;
+        if (section->compressed && !elf->is64)
+                return -ENOENT;
+        data = malloc(MAX(section->size, 1));
+        if (!data)
+                return -ENOMEM;
+        r = elf_file_read_at(elf, section->offset, data, section->size);
+        if (r < 0)
+                return r;
+        if (section->compressed)
+                r = uncompress_section(data, section->size, max, ret, ret_size);
+        else {
+                *ret = TAKE_PTR(data);
+                *ret_size = section->size;
+        }
+        if (r >= 0)
+                *ret_address = section->address;
+        return r;
 }
 
 /* A file name with its final 0, padding to four bytes, the CRC. */

@@ -47,6 +47,22 @@ bool elf_file_has_build_id(const ElfFile *elf, const uint8_t *id, size_t len);
  */
 bool elf_file_get_address(const ElfFile *elf, uint64_t offset, uint64_t *ret);
 
+/* EM_X86_64 and the like. */
+unsigned elf_file_get_machine(const ElfFile *elf);
+bool elf_file_is_64(const ElfFile *elf);
+/* From the lowest to the highest address of executable segments, end past the last byte. false: there is none. */
+bool elf_file_get_code(const ElfFile *elf, uint64_t *ret_start, uint64_t *ret_end);
+/* Where PT_GNU_EH_FRAME says the index of .eh_frame is; 0: it says nothing. */
+uint64_t elf_file_get_eh_frame_hdr(const ElfFile *elf);
+
+/* The bytes of a section, uncompressed, freed with free(); -EFBIG: more than max. */
+int elf_file_read_section(ElfFile *elf, const char *name, size_t max, uint8_t **ret, size_t *ret_size,
+                          uint64_t *ret_address);
+/* How many bytes the file has from this address on, to the end of a segment; 0: none. */
+uint64_t elf_file_get_bytes_at(const ElfFile *elf, uint64_t address);
+/* All of size, or -EBADMSG. */
+int elf_file_read_address(const ElfFile *elf, uint64_t address, void *buffer, size_t size);
+
 /* Of the separate debug file: a plain file name, freed with free(), and its CRC-32. */
 int elf_file_get_debuglink(ElfFile *elf, char **ret_name, uint32_t *ret_crc);
 /* CRC-32 over the whole file. */
