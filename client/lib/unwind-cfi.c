@@ -1,0 +1,875 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+
+/*
+ * Entries are found in one pass, and their programs are run later, in the order of addresses. Expressions are not
+ * computed but recognised: a small machine that only knows "register + number", "what is there" and sums, which is
+ * all that compilers, linkers and libraries of assembly write.
+ */
+
+#include "unwind-cfi.h"
+
+#include <dwarf.h>
+#include <elf.h>
+#include <errno.h>
+#include <string.h>
+
+#include "util.h"
+
+#define REMEMBERED_MAX 32U
+#define EXPRESSION_MAX 8U /* values at once */
+#define AUGMENTATION_MAX 16U
+/* Each byte is looked at a few times: when entries are found, when they are run, and common ones again and again. */
+#define WORK_FACTOR 8U
+#define WORK_MIN (1U << 20)
+
+#define PLT_FROM 11 /* as RS_CFA_PLT has it */
+
+#ifndef DW_CFA_AARCH64_negate_ra_state
+#define DW_CFA_AARCH64_negate_ra_state 0x2d
+#endif
+
+/* Reads past the end yield 0 and are remembered. */
+typedef struct Cursor {
+        const uint8_t *next;
+        size_t left;
+        bool failed;
+} Cursor;
+
+static const CfiMachine machine_x86_64 = { .fp = 6, .sp = 7, .ra = 16, .n_regs = 16 };
+static const CfiMachine machine_aarch64 = { .fp = 29, .sp = 31, .ra = 30, .n_regs = 32, .is_aarch64 = true };
+
+const CfiMachine *cfi_machine(unsigned e_machine) {
+        switch (e_machine) {
+        case EM_X86_64:
+                return &machine_x86_64;
+        case EM_AARCH64:
+                return &machine_aarch64;
+        default:
+                return NULL;
+        }
+}
+
+static const uint8_t *take(Cursor *c, size_t n) {
+        const uint8_t *p = c->next;
+
+        if (c->failed || n > c->left) {
+                c->failed = true;
+                return NULL;
+        }
+        c->next += n;
+        c->left -= n;
+        return p;
+}
+
+static uint64_t take_unsigned(Cursor *c, size_t n) {
+        const uint8_t *p = take(c, n);
+        uint64_t value = 0;
+
+        for (size_t i = 0; p && i < n; i++)
+                value |= (uint64_t) p[i] << 8 * i;
+        return value;
+}
+
+static int64_t take_signed(Cursor *c, size_t n) {
+        unsigned shift = (unsigned) (64 - 8 * n);
+
+        return (int64_t) (take_unsigned(c, n) << shift) >> shift;
+}
+
+static uint8_t take_byte(Cursor *c) {
+        return (uint8_t) take_unsigned(c, 1);
+}
+
+/* Bits past the 64th are those of padding, or the number is no number. */
+static uint64_t take_uleb(Cursor *c) {
+        uint64_t value = 0;
+
+        for (unsigned shift = 0; shift < 70; shift += 7) {
+                uint8_t byte = take_byte(c);
+
+                if (shift < 64)
+                        value |= (uint64_t) (byte & 0x7f) << shift;
+                if (!(byte & 0x80))
+                        return value;
+        }
+        c->failed = true;
+        return 0;
+}
+
+static int64_t take_sleb(Cursor *c) {
+        uint64_t value = 0;
+
+        for (unsigned shift = 0; shift < 70;) {
+                uint8_t byte = take_byte(c);
+
+                if (shift < 64)
+                        value |= (uint64_t) (byte & 0x7f) << shift;
+                shift += 7;
+                if (byte & 0x80)
+                        continue;
+                if (shift < 64 && (byte & 0x40))
+                        value |= ~UINT64_C(0) << shift;
+                return (int64_t) value;
+        }
+        c->failed = true;
+        return 0;
+}
+
+static Cursor take_block(Cursor *c) {
+        uint64_t size = take_uleb(c);
+        Cursor block = { .next = c->next, .left = size };
+
+        if (!take(c, size))
+                block = (Cursor){ .failed = true };
+        return block;
+}
+
+/* false: not one that is read here. */
+static bool take_pointer(Cursor *c, uint8_t encoding, uint64_t address, uint64_t data_base, uint64_t *ret) {
+        uint64_t value;
+
+        switch (encoding & 0x0f) {
+        case DW_EH_PE_absptr:
+        case DW_EH_PE_udata8:
+        case DW_EH_PE_sdata8:
+                value = take_unsigned(c, 8);
+                break;
+        case DW_EH_PE_udata4:
+                value = take_unsigned(c, 4);
+                break;
+        case DW_EH_PE_sdata4:
+                value = (uint64_t) take_signed(c, 4);
+                break;
+        case DW_EH_PE_udata2:
+                value = take_unsigned(c, 2);
+                break;
+        case DW_EH_PE_sdata2:
+                value = (uint64_t) take_signed(c, 2);
+                break;
+        case DW_EH_PE_uleb128:
+                value = take_uleb(c);
+                break;
+        case DW_EH_PE_sleb128:
+                value = (uint64_t) take_sleb(c);
+                break;
+        default:
+                return false;
+        }
+        switch (encoding & 0xf0) {
+        case DW_EH_PE_absptr:
+                break;
+        case DW_EH_PE_pcrel:
+                value += address;
+                break;
+        case DW_EH_PE_datarel:
+                if (data_base == 0)
+                        return false;
+                value += data_base;
+                break;
+        default: /* relative to what only a loader knows, or found by way of memory */
+                return false;
+        }
+        *ret = value;
+        return !c->failed;
+}
+
+size_t cfi_read_pointer(const uint8_t *data, size_t size, uint8_t encoding, uint64_t address, uint64_t data_base,
+                        uint64_t *ret) {
+        Cursor c = { .next = data, .left = size };
+
+        return take_pointer(&c, encoding, address, data_base, ret) ? size - c.left : 0;
+}
+
+/* Expressions. */
+
+enum ValueKind {
+        VALUE_NUMBER,
+        VALUE_CFA,   /* CFA + offset */
+        VALUE_REG,   /* reg + offset */
+        VALUE_DEREF, /* what is at reg + offset, + more */
+};
+
+typedef struct Value {
+        enum ValueKind kind;
+        uint8_t reg;
+        int64_t offset, more;
+} Value;
+
+static bool add_number(Value *value, int64_t number) {
+        int64_t *sum = value->kind == VALUE_DEREF ? &value->more : &value->offset;
+
+        return !__builtin_add_overflow(*sum, number, sum);
+}
+
+static bool add_values(Value *a, const Value *b) {
+        Value sum;
+
+        if (b->kind == VALUE_NUMBER)
+                return add_number(a, b->offset);
+        if (a->kind != VALUE_NUMBER)
+                return false;
+        sum = *b;
+        if (!add_number(&sum, a->offset))
+                return false;
+        *a = sum;
+        return true;
+}
+
+/* The constants that an operation puts there. */
+static bool take_constant(Cursor *c, uint8_t op, int64_t *ret) {
+        if (op >= DW_OP_lit0 && op <= DW_OP_lit31) {
+                *ret = op - DW_OP_lit0;
+                return true;
+        }
+        switch (op) {
+        case DW_OP_const1u:
+                *ret = (int64_t) take_unsigned(c, 1);
+                return true;
+        case DW_OP_const1s:
+                *ret = take_signed(c, 1);
+                return true;
+        case DW_OP_const2u:
+                *ret = (int64_t) take_unsigned(c, 2);
+                return true;
+        case DW_OP_const2s:
+                *ret = take_signed(c, 2);
+                return true;
+        case DW_OP_const4u:
+                *ret = (int64_t) take_unsigned(c, 4);
+                return true;
+        case DW_OP_const4s:
+                *ret = take_signed(c, 4);
+                return true;
+        case DW_OP_const8u:
+        case DW_OP_const8s:
+                *ret = take_signed(c, 8);
+                return true;
+        case DW_OP_constu:
+                *ret = (int64_t) take_uleb(c);
+                return true;
+        case DW_OP_consts:
+                *ret = take_sleb(c);
+                return true;
+        default:
+                return false;
+        }
+}
+
+static bool evaluate(const CfiMachine *machine, Cursor c, bool starts_with_cfa, Value *ret) {
+        Value stack[EXPRESSION_MAX];
+        size_t n = 0;
+
+        if (starts_with_cfa)
+                stack[n++] = (Value){ .kind = VALUE_CFA };
+        while (c.left > 0) {
+                uint8_t op = take_byte(&c);
+                Value value = {};
+
+                if (op == DW_OP_nop)
+                        continue;
+                if (op == DW_OP_plus || op == DW_OP_minus) {
+                        if (n < 2)
+                                return false;
+                        n--;
+                        if (op == DW_OP_minus && (stack[n].kind != VALUE_NUMBER ||
+                                                  __builtin_sub_overflow(0, stack[n].offset, &stack[n].offset)))
+                                return false;
+                        if (!add_values(&stack[n - 1], &stack[n]))
+                                return false;
+                        continue;
+                }
+                if (op == DW_OP_plus_uconst) {
+                        uint64_t number = take_uleb(&c);
+
+                        if (n == 0 || number > INT64_MAX || !add_number(&stack[n - 1], (int64_t) number))
+                                return false;
+                        continue;
+                }
+                if (op == DW_OP_deref) {
+                        if (n == 0 || stack[n - 1].kind != VALUE_REG)
+                                return false;
+                        stack[n - 1].kind = VALUE_DEREF;
+                        continue;
+                }
+                if (op >= DW_OP_breg0 && op <= DW_OP_breg31) {
+                        value = (Value){ .kind = VALUE_REG, .reg = (uint8_t) (op - DW_OP_breg0) };
+                        value.offset = take_sleb(&c);
+                        if (value.reg >= machine->n_regs)
+                                return false;
+                } else if (!take_constant(&c, op, &value.offset))
+                        return false;
+                if (n == EXPRESSION_MAX)
+                        return false;
+                stack[n++] = value;
+        }
+        if (c.failed || n == 0)
+                return false;
+        *ret = stack[n - 1];
+        return true;
+}
+
+/*
+ * Linkers describe a PLT, whose entries of 16 bytes push a word at some byte, by one expression:
+ * rsp + 8 + ((rip & 15) >= that byte) * 8.
+ */
+static bool is_plt(const CfiMachine *machine, const Cursor *c, uint8_t *ret_from) {
+        static const uint8_t plt[] = {DW_OP_breg7, 8, DW_OP_breg16, 0, DW_OP_lit15, DW_OP_and,
+                                      /* the byte */ DW_OP_lit0, DW_OP_ge, DW_OP_lit3, DW_OP_shl, DW_OP_plus};
+
+        if (machine->is_aarch64 || c->left != sizeof(plt) || memcmp(c->next, plt, 6) != 0 ||
+            memcmp(c->next + 7, plt + 7, sizeof(plt) - 7) != 0)
+                return false;
+        if (c->next[6] <= DW_OP_lit0 || c->next[6] > DW_OP_lit15)
+                return false;
+        *ret_from = (uint8_t) (c->next[6] - DW_OP_lit0);
+        return true;
+}
+
+static void set_cfa_expression(const CfiMachine *machine, CfiState *state, Cursor c) {
+        Value value;
+
+        if (!c.failed && is_plt(machine, &c, &state->plt_from)) {
+                state->cfa = RS_CFA_PLT;
+                state->cfa_reg = machine->sp;
+                state->cfa_offset = 8;
+                return;
+        }
+        state->cfa = RS_CFA_UNKNOWN;
+        if (!evaluate(machine, c, false, &value))
+                return;
+        if (value.kind == VALUE_REG)
+                state->cfa = RS_CFA_REG;
+        else if (value.kind == VALUE_DEREF && value.more == 0)
+                state->cfa = RS_CFA_DEREF;
+        else if (value.kind == VALUE_DEREF && value.more == 8)
+                state->cfa = RS_CFA_DEREF_8;
+        else
+                return;
+        state->cfa_reg = value.reg;
+        state->cfa_offset = value.offset;
+}
+
+static CfiPlace place_of_expression(const CfiMachine *machine, Cursor c) {
+        Value value;
+
+        if (!evaluate(machine, c, true, &value))
+                return (CfiPlace){ .how = CFI_OTHER };
+        if (value.kind == VALUE_CFA)
+                return (CfiPlace){ .how = CFI_AT_CFA, .offset = value.offset };
+        if (value.kind == VALUE_REG)
+                return (CfiPlace){ .how = CFI_AT_REG, .reg = value.reg, .offset = value.offset };
+        return (CfiPlace){ .how = CFI_OTHER };
+}
+
+/* Programs. */
+
+typedef struct Run {
+        const CfiReader *reader;
+        const CfiCommon *common;
+        const CfiState *initial; /* NULL: this makes it */
+        CfiState state;
+        CfiState remembered[REMEMBERED_MAX];
+        unsigned n_remembered;
+        uint64_t location;
+} Run;
+
+static CfiPlace *find_place(Run *run, uint64_t reg, const CfiState *of, const CfiPlace **ret_initial) {
+        const CfiMachine *machine = run->reader->machine;
+
+        if (reg != machine->fp && reg != machine->ra)
+                return NULL;
+        if (ret_initial)
+                *ret_initial = reg == machine->fp ? &of->fp : &of->ra;
+        return reg == machine->fp ? &run->state.fp : &run->state.ra;
+}
+
+static void set_place(Run *run, uint64_t reg, CfiPlace place) {
+        CfiPlace *p = find_place(run, reg, NULL, NULL);
+
+        if (p)
+                *p = place;
+}
+
+static bool set_saved(Run *run, uint64_t reg, int64_t factored) {
+        CfiPlace place = { .how = CFI_AT_CFA };
+
+        if (__builtin_mul_overflow(factored, run->common->data_factor, &place.offset))
+                return false;
+        set_place(run, reg, place);
+        return true;
+}
+
+static bool restore(Run *run, uint64_t reg) {
+        const CfiPlace *initial;
+        CfiPlace *place;
+
+        if (!run->initial)
+                return false;
+        place = find_place(run, reg, run->initial, &initial);
+        if (place)
+                *place = *initial;
+        return true;
+}
+
+static bool set_cfa(Run *run, uint64_t reg, int64_t offset) {
+        run->state.cfa = reg < run->reader->machine->n_regs ? RS_CFA_REG : RS_CFA_UNKNOWN;
+        run->state.cfa_reg = (uint8_t) (reg & 0xff);
+        run->state.cfa_offset = offset;
+        return true;
+}
+
+static bool set_cfa_factored(Run *run, uint64_t reg, int64_t offset) {
+        return !__builtin_mul_overflow(offset, run->common->data_factor, &offset) && set_cfa(run, reg, offset);
+}
+
+static bool advance(Run *run, uint64_t delta) {
+        return !__builtin_mul_overflow(delta, run->common->code_factor, &delta) &&
+               !__builtin_add_overflow(run->location, delta, &run->location);
+}
+
+static bool set_location(Run *run, Cursor *c) {
+        const CfiReader *reader = run->reader;
+        uint64_t address, here = reader->address + (uint64_t) (c->next - reader->data);
+
+        if (!take_pointer(c, run->common->encoding, here, reader->data_base, &address) || address < run->location)
+                return false;
+        run->location = address;
+        return true;
+}
+
+static bool remember(Run *run) {
+        if (run->n_remembered == REMEMBERED_MAX)
+                return false;
+        run->remembered[run->n_remembered++] = run->state;
+        return true;
+}
+
+static bool recall(Run *run) {
+        if (run->n_remembered == 0)
+                return false;
+        run->state = run->remembered[--run->n_remembered];
+        return true;
+}
+
+/* One instruction; false: it cannot be followed. */
+static bool execute(Run *run, Cursor *c) {
+        const CfiMachine *machine = run->reader->machine;
+        const bool by_register = run->state.cfa == RS_CFA_REG;
+        uint8_t op = take_byte(c);
+        uint64_t reg;
+
+        switch (op & 0xc0) {
+        case DW_CFA_advance_loc:
+                return advance(run, op & 0x3f);
+        case DW_CFA_offset:
+                return set_saved(run, op & 0x3f, (int64_t) take_uleb(c));
+        case DW_CFA_restore:
+                return restore(run, op & 0x3f);
+        default:
+                break;
+        }
+        switch (op) {
+        case DW_CFA_nop:
+                return true;
+        case DW_CFA_set_loc:
+                return set_location(run, c);
+        case DW_CFA_advance_loc1:
+                return advance(run, take_unsigned(c, 1));
+        case DW_CFA_advance_loc2:
+                return advance(run, take_unsigned(c, 2));
+        case DW_CFA_advance_loc4:
+                return advance(run, take_unsigned(c, 4));
+        case DW_CFA_offset_extended:
+                reg = take_uleb(c);
+                return set_saved(run, reg, (int64_t) take_uleb(c));
+        case DW_CFA_offset_extended_sf:
+                reg = take_uleb(c);
+                return set_saved(run, reg, take_sleb(c));
+        case DW_CFA_GNU_negative_offset_extended:
+                reg = take_uleb(c);
+                return set_saved(run, reg, (int64_t) -take_uleb(c));
+        case DW_CFA_restore_extended:
+                return restore(run, take_uleb(c));
+        case DW_CFA_undefined:
+                set_place(run, take_uleb(c), (CfiPlace){ .how = CFI_UNDEFINED });
+                return true;
+        case DW_CFA_same_value:
+                set_place(run, take_uleb(c), (CfiPlace){ .how = CFI_SAME });
+                return true;
+        case DW_CFA_register: {
+                uint64_t to;
+
+                reg = take_uleb(c);
+                to = take_uleb(c);
+                set_place(run, reg, (CfiPlace){ .how = reg == to ? CFI_SAME : CFI_OTHER });
+                return true;
+        }
+        case DW_CFA_remember_state:
+                return remember(run);
+        case DW_CFA_restore_state:
+                return recall(run);
+        case DW_CFA_def_cfa: {
+                uint64_t offset;
+
+                reg = take_uleb(c);
+                offset = take_uleb(c);
+                return offset <= INT64_MAX && set_cfa(run, reg, (int64_t) offset);
+        }
+        case DW_CFA_def_cfa_sf:
+                reg = take_uleb(c);
+                return set_cfa_factored(run, reg, take_sleb(c));
+        case DW_CFA_def_cfa_register:
+                return by_register && set_cfa(run, take_uleb(c), run->state.cfa_offset);
+        case DW_CFA_def_cfa_offset: {
+                uint64_t offset = take_uleb(c);
+
+                return by_register && offset <= INT64_MAX && set_cfa(run, run->state.cfa_reg, (int64_t) offset);
+        }
+        case DW_CFA_def_cfa_offset_sf:
+                return by_register && set_cfa_factored(run, run->state.cfa_reg, take_sleb(c));
+        case DW_CFA_def_cfa_expression:
+                set_cfa_expression(machine, &run->state, take_block(c));
+                return true;
+        case DW_CFA_expression:
+                reg = take_uleb(c);
+                set_place(run, reg, place_of_expression(machine, take_block(c)));
+                return true;
+        case DW_CFA_val_expression:
+                reg = take_uleb(c);
+                (void) take_block(c);
+                set_place(run, reg, (CfiPlace){ .how = CFI_OTHER });
+                return true;
+        case DW_CFA_val_offset:
+        case DW_CFA_val_offset_sf:
+                reg = take_uleb(c);
+                (void) take_uleb(c);
+                set_place(run, reg, (CfiPlace){ .how = CFI_OTHER });
+                return true;
+        case DW_CFA_GNU_args_size: /* of interest to who throws */
+                (void) take_uleb(c);
+                return true;
+        case DW_CFA_AARCH64_negate_ra_state:
+                run->state.is_signed = !run->state.is_signed;
+                return machine->is_aarch64;
+        default:
+                return false;
+        }
+}
+
+static bool fits(int64_t offset) {
+        return offset >= INT32_MIN && offset <= INT32_MAX;
+}
+
+/* What the rule has of a register; reg is the CFA's. false: nothing. */
+static bool place_to_rule(const CfiPlace *place, uint8_t reg, uint8_t *ret, __s32 *ret_offset) {
+        if (place->how == CFI_SAME) {
+                *ret = RS_REG_SAME;
+                return true;
+        }
+        if (!fits(place->offset))
+                return false;
+        *ret_offset = (__s32) place->offset;
+        if (place->how == CFI_AT_CFA)
+                *ret = RS_REG_AT_CFA;
+        else if (place->how == CFI_AT_REG && place->reg == reg)
+                *ret = RS_REG_AT_BASE;
+        else
+                return false;
+        return true;
+}
+
+static bool state_to_rule(const CfiMachine *machine, bool is_signal, const CfiState *state, struct rs_table_rule *ret) {
+        struct rs_table_rule rule = { .cfa = state->cfa, .reg = state->cfa_reg };
+
+        if (state->ra.how == CFI_UNDEFINED) {
+                *ret = (struct rs_table_rule){ .cfa = RS_CFA_REG, .reg = machine->sp, .fp = RS_REG_UNDEFINED,
+                                               .ra = RS_REG_UNDEFINED };
+                return true;
+        }
+        if (state->cfa == RS_CFA_NONE || state->cfa == RS_CFA_UNKNOWN || !fits(state->cfa_offset))
+                return false;
+        rule.cfa_offset = (__s32) state->cfa_offset;
+        if (!place_to_rule(&state->ra, rule.reg, &rule.ra, &rule.ra_offset))
+                return false;
+        if (rule.ra == RS_REG_SAME && !machine->is_aarch64)
+                return false; /* it is in no register there */
+        if (!place_to_rule(&state->fp, rule.reg, &rule.fp, &rule.fp_offset)) {
+                rule.fp = RS_REG_UNDEFINED;
+                rule.fp_offset = 0;
+        }
+        if (is_signal) {
+                /* There all registers are found by where the frame pointer is. */
+                if (machine->is_aarch64 && rule.fp != RS_REG_AT_BASE)
+                        return false;
+                rule.ra |= RS_RULE_SIGNAL;
+        }
+        if (state->is_signed)
+                rule.ra |= RS_RULE_PAC;
+        *ret = rule;
+        return true;
+}
+
+/* PLTs of other linkers push elsewhere than at RS_CFA_PLT's byte: a row for each half then. */
+static int emit_plt(uint64_t start, uint64_t end, uint8_t from, struct rs_table_rule rule, CfiEmit emit, void *userdata) {
+        const __s32 offset = rule.cfa_offset;
+
+        rule.cfa = RS_CFA_REG;
+        while (start < end) {
+                bool is_pushed = (start & 15) >= from;
+                uint64_t next = (start & ~UINT64_C(15)) + (is_pushed ? 16 : from);
+                int r;
+
+                next = MIN(next, end);
+                rule.cfa_offset = offset + (is_pushed ? 8 : 0);
+                r = emit(userdata, start, next, &rule);
+                if (r != 0)
+                        return r;
+                start = next;
+        }
+        return 0;
+}
+
+static int emit_state(const Run *run, uint64_t start, uint64_t end, bool is_known, CfiEmit emit, void *userdata) {
+        struct rs_table_rule rule;
+
+        if (start >= end)
+                return 0;
+        if (!is_known || !state_to_rule(run->reader->machine, run->common->is_signal, &run->state, &rule))
+                rule = (struct rs_table_rule){ .cfa = RS_CFA_UNKNOWN };
+        else if (rule.cfa == RS_CFA_PLT && run->state.plt_from != PLT_FROM)
+                return emit_plt(start, end, run->state.plt_from, rule, emit, userdata);
+        return emit(userdata, start, end, &rule);
+}
+
+/* Entries. */
+
+static int spend(CfiReader *reader, size_t n) {
+        if (n > reader->work)
+                return -EFBIG;
+        reader->work -= n;
+        return 0;
+}
+
+/* The entry at an offset, without its length; id: what tells common ones from others. 0: the end. */
+static int read_entry(const CfiReader *reader, size_t at, Cursor *ret, size_t *ret_id_size, size_t *ret_next) {
+        Cursor c = { .next = reader->data + at, .left = reader->size - at };
+        uint64_t size;
+
+        if (c.left == 0)
+                return 0;
+        size = take_unsigned(&c, 4);
+        *ret_id_size = 4;
+        if (size == 0 && !c.failed && reader->is_eh_frame)
+                return 0;
+        if (size == UINT32_MAX) {
+                size = take_unsigned(&c, 8);
+                if (!reader->is_eh_frame)
+                        *ret_id_size = 8;
+        }
+        if (c.failed || size > c.left)
+                return -EBADMSG;
+        *ret = (Cursor){ .next = c.next, .left = size };
+        *ret_next = (size_t) (c.next - reader->data) + size;
+        return 1;
+}
+
+static bool is_common(const CfiReader *reader, uint64_t id, size_t id_size) {
+        if (reader->is_eh_frame)
+                return id == 0;
+        return id == (id_size == 4 ? UINT32_MAX : UINT64_MAX);
+}
+
+/* P, L and R have data; what is of an unknown letter is skipped by the length of all of it, unless R is behind. */
+static bool read_augmentation(const CfiReader *reader, const char *letters, Cursor *c, CfiCommon *common) {
+        Cursor data;
+
+        if (*letters == 0)
+                return true;
+        if (*letters++ != 'z')
+                return false;
+        common->augmented = true;
+        data = take_block(c);
+        for (; *letters; letters++) {
+                uint64_t unused;
+                uint8_t encoding;
+
+                switch (*letters) {
+                case 'R':
+                        common->encoding = take_byte(&data);
+                        break;
+                case 'L':
+                        (void) take_byte(&data);
+                        break;
+                case 'P':
+                        encoding = take_byte(&data);
+                        /* By way of memory or relative to whatever: only its size matters. */
+                        if (!take_pointer(&data, encoding & 0x0f, 0, 0, &unused))
+                                return false;
+                        break;
+                case 'S':
+                        common->is_signal = true;
+                        break;
+                case 'B': /* return addresses are signed by the other key */
+                case 'G': /* stacks are tagged */
+                        break;
+                default:
+                        return !strchr(letters, 'R') && !data.failed;
+                }
+        }
+        return !data.failed;
+}
+
+static bool parse_common(const CfiReader *reader, Cursor *c, CfiCommon *common) {
+        char letters[AUGMENTATION_MAX] = {};
+        uint8_t version = take_byte(c);
+        uint64_t ra;
+        size_t n = 0;
+        Run run = { .reader = reader, .common = common };
+
+        if (version != 1 && version != 3 && version != 4)
+                return false;
+        while ((letters[n] = (char) take_byte(c)) != 0)
+                if (++n == sizeof(letters))
+                        return false;
+        if (version == 4 && (take_byte(c) != 8 || take_byte(c) != 0)) /* sizes of addresses and of segment numbers */
+                return false;
+        common->code_factor = take_uleb(c);
+        common->data_factor = take_sleb(c);
+        ra = version == 1 ? take_byte(c) : take_uleb(c);
+        if (ra != reader->machine->ra || !read_augmentation(reader, letters, c, common) || c->failed)
+                return false;
+        while (c->left > 0)
+                if (!execute(&run, c) || c->failed)
+                        return false;
+        common->initial = run.state;
+        return true;
+}
+
+/* NULL: there is none at this offset. Common entries are few, and those in use are kept. */
+static int find_common(CfiReader *reader, size_t at, const CfiCommon **ret) {
+        CfiCommon *common = &reader->commons[at / 4 % ELEMENTSOF(reader->commons)];
+        size_t id_size, next;
+        Cursor c;
+        int r;
+
+        *ret = common;
+        if (common->at == at + 1)
+                return 0;
+        if (at >= reader->size)
+                return -EBADMSG;
+        r = read_entry(reader, at, &c, &id_size, &next);
+        if (r <= 0)
+                return -EBADMSG;
+        r = spend(reader, c.left);
+        if (r < 0)
+                return r;
+        if (!is_common(reader, take_unsigned(&c, id_size), id_size) || c.failed)
+                return -EBADMSG;
+        *common = (CfiCommon){ .at = (uint32_t) at + 1 };
+        common->usable = parse_common(reader, &c, common);
+        return 0;
+}
+
+void cfi_reader_init(CfiReader *reader, const CfiMachine *machine, bool is_eh_frame, const uint8_t *data, size_t size,
+                     uint64_t address, uint64_t data_base) {
+        *reader = (CfiReader){
+                .data = data,
+                .size = size,
+                .address = address,
+                .data_base = data_base,
+                .machine = machine,
+                .is_eh_frame = is_eh_frame,
+                .work = (uint64_t) size * WORK_FACTOR + WORK_MIN,
+        };
+}
+
+/* 1: it covers something; 0: nothing that can be used. */
+static int parse_entry(CfiReader *reader, size_t common_at, Cursor *c, CfiEntry *ret) {
+        const CfiCommon *common;
+        uint64_t start, size;
+        int r;
+
+        r = find_common(reader, common_at, &common);
+        if (r < 0)
+                return r;
+        if (!common->usable ||
+            !take_pointer(c, common->encoding, reader->address + (uint64_t) (c->next - reader->data), reader->data_base,
+                          &start) ||
+            !take_pointer(c, common->encoding & 0x0f, 0, 0, &size) || size > UINT64_MAX - start)
+                return 0;
+        if (common->augmented)
+                (void) take_block(c);
+        if (c->failed)
+                return 0;
+        *ret = (CfiEntry){
+                .start = start,
+                .end = start + size,
+                .program = (uint32_t) (c->next - reader->data),
+                .program_size = (uint32_t) c->left,
+                .common = (uint32_t) common_at,
+        };
+        return size > 0;
+}
+
+int cfi_next(CfiReader *reader, CfiEntry *ret) {
+        size_t id_size, next;
+        Cursor c;
+        int r;
+
+        while ((r = read_entry(reader, reader->at, &c, &id_size, &next)) > 0) {
+                size_t id_at = (size_t) (c.next - reader->data);
+                uint64_t id = take_unsigned(&c, id_size);
+
+                if (c.failed)
+                        return -EBADMSG;
+                reader->at = next;
+                r = spend(reader, 16);
+                if (r < 0)
+                        return r;
+                if (is_common(reader, id, id_size))
+                        continue;
+                if (reader->is_eh_frame) {
+                        if (id > id_at)
+                                return -EBADMSG;
+                        id = id_at - id;
+                } else if (id > reader->size)
+                        return -EBADMSG;
+                r = parse_entry(reader, id, &c, ret);
+                if (r != 0)
+                        return r;
+                reader->n_skipped++;
+        }
+        return r;
+}
+
+int cfi_run(CfiReader *reader, const CfiEntry *entry, CfiEmit emit, void *userdata) {
+        Cursor c = { .next = reader->data + entry->program, .left = entry->program_size };
+        const CfiCommon *common;
+        Run run;
+        int r;
+
+        r = spend(reader, entry->program_size);
+        if (r < 0)
+                return r;
+        r = find_common(reader, entry->common, &common);
+        if (r < 0)
+                return r;
+        run.reader = reader;
+        run.common = common;
+        run.initial = &common->initial;
+        run.state = common->initial;
+        run.n_remembered = 0;
+        run.location = entry->start;
+        while (c.left > 0 && run.location < entry->end) {
+                const uint64_t from = run.location;
+                bool is_followed = execute(&run, &c) && !c.failed;
+
+                if (!is_followed)
+                        return emit_state(&run, from, entry->end, false, emit, userdata);
+                /* What moves on changes nothing else. */
+                r = emit_state(&run, from, MIN(run.location, entry->end), true, emit, userdata);
+                if (r != 0)
+                        return r;
+        }
+        return emit_state(&run, run.location, entry->end, true, emit, userdata);
+}

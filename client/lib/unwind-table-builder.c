@@ -1,0 +1,521 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+
+/*
+ * Entries of all sources are sorted by address, and each gets what those before it have left; their rows come out
+ * in order, and are laid out page by page at once.
+ */
+
+#include "unwind-table-builder.h"
+
+#include <dwarf.h>
+#include <elf.h>
+#include <string.h>
+
+#include "unwind-cfi.h"
+
+#define ENTRIES_MAX (1U << 22)
+#define ROWS_A_CHUNK (RS_TABLE_CHUNK / 4)
+#define UNKNOWN_RULE 1U
+/* Code is searched for trampolines up to here; larger files without .eh_frame are programs in Go, which have one. */
+#define SEARCH_MAX (1U << 20)
+#define SEARCH_GO_MAX (64U << 20)
+#define SEARCH_BLOCK (64U << 10)
+
+/* Where an entry is from; of two that begin at the same address the first wins. */
+enum Source {
+        SOURCE_TRAMPOLINE,
+        SOURCE_EH_FRAME,
+        SOURCE_DEBUG_FRAME,
+};
+#define ORDER_SOURCE_SHIFT 28
+
+typedef struct Builder {
+        UnwindTable *table;
+        const CfiMachine *machine;
+        uint64_t start, end; /* of code */
+        CfiEntry *entries;
+        size_t n_entries, entries_allocated;
+        size_t rows_allocated, rules_allocated;
+        uint32_t *slots; /* numbers of rules by hash, 0: free */
+        size_t n_slots;
+        uint64_t covered;  /* everything below has its rows */
+        size_t page;       /* that of the rows held */
+        uint32_t held[RS_TABLE_PAGE];
+        size_t n_held;
+        uint32_t last_rule;
+} Builder;
+
+static void builder_done(Builder *b) {
+        free(b->entries);
+        free(b->slots);
+}
+
+/* More room for element n. */
+static int reserve(void *array, size_t *allocated, size_t n, size_t element, size_t max) {
+        void **p = array, *larger;
+        size_t want;
+
+        if (n < *allocated)
+                return 0;
+        if (n >= max)
+                return -EFBIG;
+        want = MIN(MAX(2 * n, 256), max);
+        larger = reallocarray(*p, want, element);
+        if (!larger)
+                return -ENOMEM;
+        *p = larger;
+        *allocated = want;
+        return 0;
+}
+
+/* Rules. */
+
+static uint64_t hash_rule(const struct rs_table_rule *rule) {
+        uint64_t a, b;
+
+        memcpy(&a, rule, 8);
+        memcpy(&b, (const uint8_t *) rule + 8, 8);
+        a = (a ^ b * 0x9e3779b97f4a7c15ULL) * 0xff51afd7ed558ccdULL;
+        return a ^ a >> 32;
+}
+
+static size_t find_slot(const Builder *b, const struct rs_table_rule *rule) {
+        size_t i = hash_rule(rule) & (b->n_slots - 1);
+
+        while (b->slots[i] != 0 && memcmp(&b->table->rules[b->slots[i]], rule, sizeof(*rule)) != 0)
+                i = (i + 1) & (b->n_slots - 1);
+        return i;
+}
+
+static int grow_slots(Builder *b) {
+        uint32_t *old = b->slots;
+
+        b->n_slots = MAX(2 * b->n_slots, 1024);
+        b->slots = calloc(b->n_slots, sizeof(*b->slots));
+        free(old);
+        if (!b->slots)
+                return -ENOMEM;
+        for (size_t i = 1; i < b->table->n_rules; i++)
+                b->slots[find_slot(b, &b->table->rules[i])] = (uint32_t) i;
+        return 0;
+}
+
+/* Where there are more than fit, those that come late are unknown. */
+static int add_rule(Builder *b, const struct rs_table_rule *rule, uint32_t *ret) {
+        UnwindTable *table = b->table;
+        size_t slot;
+        int r;
+
+        if (2 * table->n_rules >= b->n_slots) {
+                r = grow_slots(b);
+                if (r < 0)
+                        return r;
+        }
+        slot = find_slot(b, rule);
+        if (b->slots[slot] == 0) {
+                if (table->n_rules == RS_TABLE_RULES) {
+                        *ret = UNKNOWN_RULE;
+                        return 0;
+                }
+                r = reserve(&table->rules, &b->rules_allocated, table->n_rules, sizeof(*rule), RS_TABLE_RULES);
+                if (r < 0)
+                        return r;
+                table->rules[table->n_rules] = *rule;
+                b->slots[slot] = (uint32_t) table->n_rules++;
+        }
+        *ret = b->slots[slot];
+        return 0;
+}
+
+static int add_first_rules(Builder *b) {
+        static const struct rs_table_rule none = {}, unknown = { .cfa = RS_CFA_UNKNOWN };
+        uint32_t number;
+        int r;
+
+        r = reserve(&b->table->rules, &b->rules_allocated, 0, sizeof(none), RS_TABLE_RULES);
+        if (r < 0)
+                return r;
+        b->table->rules[b->table->n_rules++] = none;
+        return add_rule(b, &unknown, &number);
+}
+
+/* Rows. */
+
+static int append_row(Builder *b, uint32_t row) {
+        UnwindTable *table = b->table;
+        int r;
+
+        r = reserve(&table->rows, &b->rows_allocated, table->n_rows, sizeof(row), UNWIND_ROWS_MAX);
+        if (r < 0)
+                return r;
+        table->rows[table->n_rows++] = row;
+        return 0;
+}
+
+/* The page is complete. What fills a chunk up is the row before the next page's first, and so is the last one's. */
+static int place_page(Builder *b) {
+        UnwindTable *table = b->table;
+        size_t left = ROWS_A_CHUNK - table->n_rows % ROWS_A_CHUNK;
+        int r;
+
+        if (b->n_held > left)
+                for (; left > 0; left--) {
+                        r = append_row(b, table->rows[table->n_rows - 1]);
+                        if (r < 0)
+                                return r;
+                }
+        table->pages[b->page] = (uint64_t) table->n_rows << 32 | b->n_held;
+        for (size_t i = 0; i < b->n_held; i++) {
+                r = append_row(b, b->held[i]);
+                if (r < 0)
+                        return r;
+        }
+        b->n_held = 0;
+        b->page++;
+        return 0;
+}
+
+/* Addresses ascend. */
+static int add_row(Builder *b, uint64_t address, uint32_t rule) {
+        size_t page = (address - b->table->base) >> RS_TABLE_PAGE_SHIFT;
+        int r;
+
+        if (rule == b->last_rule)
+                return 0;
+        while (b->page < page) {
+                r = place_page(b);
+                if (r < 0)
+                        return r;
+        }
+        b->held[b->n_held++] = (uint32_t) (address & (RS_TABLE_PAGE - 1)) << RS_TABLE_ROW_SHIFT | rule;
+        b->last_rule = rule;
+        b->table->n_unknown += rule == UNKNOWN_RULE;
+        return 0;
+}
+
+static int emit(void *userdata, uint64_t start, uint64_t end, const struct rs_table_rule *rule) {
+        Builder *b = userdata;
+        uint32_t number;
+        int r;
+
+        start = MAX(start, b->covered);
+        end = MIN(end, b->end);
+        if (start >= end)
+                return 0;
+        if (start > b->covered) {
+                r = add_row(b, b->covered, 0);
+                if (r < 0)
+                        return r;
+        }
+        r = add_rule(b, rule, &number);
+        if (r < 0)
+                return r;
+        b->covered = end;
+        return add_row(b, start, number);
+}
+
+/* Entries. */
+
+static int add_entry(Builder *b, CfiEntry entry, enum Source source) {
+        int r;
+
+        /* Of what the linker has thrown away the entry may be left, at address 0. */
+        if (entry.start < b->start || entry.start >= b->end)
+                return 0;
+        r = reserve(&b->entries, &b->entries_allocated, b->n_entries, sizeof(entry), ENTRIES_MAX);
+        if (r < 0)
+                return r;
+        entry.order = (uint32_t) source << ORDER_SOURCE_SHIFT | (uint32_t) b->n_entries;
+        b->entries[b->n_entries++] = entry;
+        return 0;
+}
+
+static int add_entries(Builder *b, CfiReader *reader, enum Source source) {
+        CfiEntry entry;
+        int r;
+
+        while ((r = cfi_next(reader, &entry)) > 0) {
+                r = add_entry(b, entry, source);
+                if (r < 0)
+                        return r;
+        }
+        b->table->n_skipped += reader->n_skipped;
+        return r;
+}
+
+static int compare_entries(const void *pa, const void *pb) {
+        const CfiEntry *a = pa, *b = pb;
+
+        if (a->start != b->start)
+                return a->start < b->start ? -1 : 1;
+        return a->order < b->order ? -1 : a->order > b->order;
+}
+
+static void sort_entries(Builder *b) {
+        for (size_t i = 1; i < b->n_entries; i++)
+                if (compare_entries(&b->entries[i - 1], &b->entries[i]) > 0) {
+                        qsort(b->entries, b->n_entries, sizeof(*b->entries), compare_entries);
+                        break;
+                }
+}
+
+/* Trampolines. */
+
+/*
+ * Where a signal handler returns to. Their CFI is missing (Go, musl) or describes the frame of the handler
+ * (the kernel for aarch64), so that unwinders know them by their code. What was interrupted is found in the signal
+ * frame: struct rt_sigframe of the kernel, from the stack pointer on.
+ */
+static const uint8_t code_x86_64[] = {0x48, 0xc7, 0xc0, 0x0f, 0, 0, 0, /* mov $15, %rax */
+                                      0x0f, 0x05 /* syscall */};
+static const uint8_t code_aarch64[] = {0x68, 0x11, 0x80, 0xd2, /* mov x8, #139 */
+                                       0x01, 0, 0, 0xd4 /* svc #0 */};
+/* ucontext is at 0 when the handler has returned, its registers at 40: r8 to r15, rdi, rsi, rbp, rbx, rdx, rax, rcx, rsp, rip. */
+static const struct rs_table_rule signal_x86_64 = {
+        .cfa = RS_CFA_DEREF, .reg = 7, .cfa_offset = 160,
+        .fp = RS_REG_AT_BASE, .fp_offset = 120,
+        .ra = RS_REG_AT_BASE | RS_RULE_SIGNAL, .ra_offset = 168,
+};
+/* siginfo has 128 bytes; ucontext's registers are at 184: x0 to x30, sp, pc. */
+static const struct rs_table_rule signal_aarch64 = {
+        .cfa = RS_CFA_DEREF, .reg = 31, .cfa_offset = 312 + 31 * 8,
+        .fp = RS_REG_AT_BASE, .fp_offset = 312 + 29 * 8,
+        .ra = RS_REG_AT_BASE | RS_RULE_SIGNAL, .ra_offset = 312 + 32 * 8,
+};
+
+/* Handlers return to its first instruction, and the rule of a return address is that of the byte before. */
+static int add_trampoline(Builder *b, uint64_t address) {
+        const uint64_t before = b->machine->is_aarch64 ? 4 : 1;
+        const size_t size = b->machine->is_aarch64 ? sizeof(code_aarch64) : sizeof(code_x86_64);
+
+        if (address < before)
+                return 0;
+        return add_entry(b, (CfiEntry){ .start = address - before, .end = address + size }, SOURCE_TRAMPOLINE);
+}
+
+static int search_block(Builder *b, const uint8_t *data, size_t size, uint64_t address) {
+        const uint8_t *code = b->machine->is_aarch64 ? code_aarch64 : code_x86_64, *found;
+        const size_t len = b->machine->is_aarch64 ? sizeof(code_aarch64) : sizeof(code_x86_64);
+        size_t at = 0;
+        int r;
+
+        while ((found = memmem(data + at, size - at, code, len))) {
+                at = (size_t) (found - data) + 1;
+                r = add_trampoline(b, address + at - 1);
+                if (r < 0)
+                        return r;
+        }
+        return 0;
+}
+
+static int search_trampolines(Builder *b, const ElfFile *elf, size_t max) {
+        _cleanup_free_ uint8_t *block = NULL;
+        const size_t overlap = sizeof(code_x86_64) - 1;
+        uint64_t n;
+        int r;
+
+        block = malloc(SEARCH_BLOCK);
+        if (!block)
+                return -ENOMEM;
+        for (uint64_t at = b->start; at < b->end && (n = elf_file_get_bytes_at(elf, at)) > 0; at += n) {
+                n = MIN(MIN(n, SEARCH_BLOCK), b->end - at);
+                if (at - b->start + n > max)
+                        return 0;
+                r = elf_file_read_address(elf, at, block, n);
+                if (r < 0)
+                        return r;
+                r = search_block(b, block, n, at);
+                if (r < 0)
+                        return r;
+                /* It may lie across two blocks. */
+                if (n == SEARCH_BLOCK)
+                        n -= overlap;
+        }
+        return 0;
+}
+
+/* Sections. */
+
+typedef struct Section {
+        uint8_t *data;
+        size_t size;
+        uint64_t address;
+} Section;
+
+static void section_done(Section *section) {
+        free(section->data);
+}
+
+/* Without section headers: by the index that PT_GNU_EH_FRAME names. The end is marked, at the latest by the segment's. */
+static int read_eh_frame_by_index(const ElfFile *elf, Section *ret) {
+        const uint64_t index = elf_file_get_eh_frame_hdr(elf);
+        _cleanup_free_ uint8_t *data = NULL;
+        uint8_t header[4 + 8] = {};
+        uint64_t address, size;
+        int r;
+
+        if (index == 0)
+                return -ENOENT;
+        size = MIN(sizeof(header), elf_file_get_bytes_at(elf, index));
+        r = elf_file_read_address(elf, index, header, size);
+        if (r < 0)
+                return r;
+        if (size < 4 || header[0] != 1 || header[1] == DW_EH_PE_omit ||
+            cfi_read_pointer(header + 4, size - 4, header[1], index + 4, index, &address) == 0)
+                return -EBADMSG;
+        size = elf_file_get_bytes_at(elf, address);
+        if (size == 0)
+                return -EBADMSG;
+        size = MIN(size, CFI_SIZE_MAX);
+        data = malloc(size);
+        if (!data)
+                return -ENOMEM;
+        r = elf_file_read_address(elf, address, data, size);
+        if (r < 0)
+                return r;
+        ret->data = TAKE_PTR(data);
+        ret->size = size;
+        ret->address = address;
+        return 0;
+}
+
+static int read_eh_frame(ElfFile *elf, Section *ret) {
+        int r;
+
+        r = elf_file_read_section(elf, ".eh_frame", CFI_SIZE_MAX, &ret->data, &ret->size, &ret->address);
+        return r == -ENOENT ? read_eh_frame_by_index(elf, ret) : r;
+}
+
+/* The table. */
+
+static int add_all_rows(Builder *b, CfiReader *eh, CfiReader *debug) {
+        UnwindTable *table = b->table;
+        int r;
+
+        r = append_row(b, 0);
+        if (r < 0)
+                return r;
+        for (size_t i = 0; i < b->n_entries; i++) {
+                const CfiEntry *entry = &b->entries[i];
+
+                switch (entry->order >> ORDER_SOURCE_SHIFT) {
+                case SOURCE_TRAMPOLINE:
+                        r = emit(b, entry->start, entry->end, b->machine->is_aarch64 ? &signal_aarch64 : &signal_x86_64);
+                        break;
+                case SOURCE_EH_FRAME:
+                        r = cfi_run(eh, entry, emit, b);
+                        break;
+                default:
+                        r = cfi_run(debug, entry, emit, b);
+                        break;
+                }
+                if (r < 0)
+                        return r;
+        }
+        if (b->covered < b->end) {
+                r = add_row(b, b->covered, 0);
+                if (r < 0)
+                        return r;
+        }
+        while (b->page < table->n_pages) {
+                r = place_page(b);
+                if (r < 0)
+                        return r;
+        }
+        return 0;
+}
+
+static int build(Builder *b, ElfFile *elf) {
+        _cleanup_(section_done) Section eh = {}, debug = {};
+        CfiReader eh_reader, debug_reader;
+        uint64_t code = b->end - b->start;
+        int r, has_eh;
+
+        has_eh = read_eh_frame(elf, &eh);
+        if (has_eh < 0 && has_eh != -ENOENT)
+                return has_eh;
+        cfi_reader_init(&eh_reader, b->machine, true, eh.data, eh.size, eh.address, elf_file_get_eh_frame_hdr(elf));
+        r = elf_file_read_section(elf, ".debug_frame", CFI_SIZE_MAX, &debug.data, &debug.size, &debug.address);
+        if (r < 0 && r != -ENOENT)
+                return r;
+        cfi_reader_init(&debug_reader, b->machine, false, debug.data, debug.size, debug.address, 0);
+
+        r = search_trampolines(b, elf, code <= SEARCH_MAX ? SEARCH_MAX : has_eh < 0 ? SEARCH_GO_MAX : 0);
+        if (r < 0)
+                return r;
+        r = add_entries(b, &eh_reader, SOURCE_EH_FRAME);
+        if (r < 0)
+                return r;
+        r = add_entries(b, &debug_reader, SOURCE_DEBUG_FRAME);
+        if (r < 0)
+                return r;
+        if (b->n_entries == 0)
+                return -ENOENT;
+        sort_entries(b);
+
+        b->table->n_entries = b->n_entries;
+        b->table->n_pages = (b->end - b->table->base + RS_TABLE_PAGE - 1) >> RS_TABLE_PAGE_SHIFT;
+        b->table->pages = calloc(b->table->n_pages, sizeof(*b->table->pages));
+        if (!b->table->pages)
+                return -ENOMEM;
+        r = add_first_rules(b);
+        if (r < 0)
+                return r;
+        return add_all_rows(b, &eh_reader, &debug_reader);
+}
+
+/* Gives back what was reserved. */
+static void shrink(void *array, size_t n, size_t element) {
+        void **p = array, *smaller = reallocarray(*p, n, element);
+
+        if (smaller)
+                *p = smaller;
+}
+
+int unwind_table_new(UnwindTable **ret, ElfFile *elf) {
+        _cleanup_(unwind_table_freep) UnwindTable *table = NULL;
+        _cleanup_(builder_done) Builder b = {};
+        int r;
+
+        table = calloc(1, sizeof(*table));
+        if (!table)
+                return -ENOMEM;
+        b.table = table;
+        b.machine = cfi_machine(elf_file_get_machine(elf));
+        if (!b.machine || !elf_file_is_64(elf) || !elf_file_get_code(elf, &b.start, &b.end))
+                return -ENOENT;
+        table->base = b.start & ~(uint64_t) (RS_TABLE_PAGE - 1);
+        if ((b.end - table->base) >> RS_TABLE_PAGE_SHIFT >= UNWIND_PAGES_MAX)
+                return -EFBIG;
+        b.covered = b.start;
+        r = build(&b, elf);
+        if (r < 0)
+                return r;
+        shrink(&table->rows, table->n_rows, sizeof(*table->rows));
+        shrink(&table->rules, table->n_rules, sizeof(*table->rules));
+        *ret = TAKE_PTR(table);
+        return 0;
+}
+
+UnwindTable *unwind_table_free(UnwindTable *table) {
+        if (!table)
+                return NULL;
+        free(table->pages);
+        free(table->rows);
+        free(table->rules);
+        free(table);
+        return NULL;
+}
+
+const struct rs_table_rule *unwind_table_find(const UnwindTable *table, uint64_t address) {
+        static const struct rs_table_rule none = {};
+        size_t page = (address - table->base) >> RS_TABLE_PAGE_SHIFT, first, n;
+
+        if (address < table->base || page >= table->n_pages)
+                return &none;
+        first = table->pages[page] >> 32;
+        n = (uint32_t) table->pages[page];
+        while (n > 0 && table->rows[first + n - 1] >> RS_TABLE_ROW_SHIFT > (address & (RS_TABLE_PAGE - 1)))
+                n--;
+        return &table->rules[table->rows[first + n - 1] & RS_TABLE_ROW_RULE];
+}
