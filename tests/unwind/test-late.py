@@ -1,0 +1,94 @@
+#!/usr/bin/python3
+# SPDX-License-Identifier: LGPL-2.1-or-later
+"""
+How soon there are tables for what begins to run: a program after its exec, a child after its fork, a library after it was
+loaded, also where another one was before. Until then stacks are truncated, and say so; at no time are they wrong. Runs
+inside bus-env.
+"""
+
+import os
+import sqlite3
+import statistics
+import sys
+import tempfile
+
+from unwinding import COMPLETE, MAIN, PROGRAMS, check_stacks, program, record, show_others, stacks
+
+from truth import check, exit_status
+
+# Whoever shares the machine may take the CPU from the client for longer than that once; not each time.
+AFTER_EXEC = 0.2
+AFTER_START = 0.05
+AT_MOST = 0.5
+AWAY = 0.1
+REPEATS = 3
+PLAIN = f"{MAIN}(;plain_child)?;plain_outer;plain_inner;plain_leaf"
+
+SAMPLES = """SELECT sample.time, walk_end, process.id FROM sample JOIN thread ON thread.id = thread
+             JOIN process ON process.id = process ORDER BY sample.time"""
+
+
+def truncated_times(recording):
+    """Seconds for which stacks were truncated each time, by process, and apart where they were complete for a while."""
+    with sqlite3.connect(f"file:{recording.path}?mode=ro", uri=True) as db:
+        rows = [(time / 1e9, end, process) for time, end, process in db.execute(SAMPLES)]
+    times = {}
+    for time, end, process in rows:
+        if end != COMPLETE:
+            spans = times.setdefault(process, [])
+            if not spans or time - spans[-1][1] > AWAY:
+                spans.append([time, time])
+            spans[-1][1] = time
+    return [last - first + 0.001 for spans in times.values() for first, last in spans]
+
+
+def check_times(title, times, goal):
+    if not times:
+        check(True, f"{title}: never truncated")
+        return
+    check(statistics.median(times) <= goal, f"{title}: truncated for {1e3 * statistics.median(times):.0f} ms, to be at most "
+          f"{1e3 * goal:.0f}")
+    check(max(times) <= AT_MOST, f"{title}: {len(times)} times, at most {1e3 * max(times):.0f} ms")
+
+
+def check_never_wrong(title, recording, expected):
+    """Among the stacks that claim to be whole."""
+    whole = {stack: n for stack, n in stacks(recording).items() if not stack.startswith("[truncated]")}
+    check_stacks(f"{title}, of whole stacks", whole, expected)
+
+
+def test_exec(directory):
+    times = []
+    for i in range(REPEATS):
+        recording = record(directory, f"exec-{i}", program("plain"), "1")
+        check_never_wrong("exec", recording, {PLAIN: 95})
+        times += truncated_times(recording)
+    check_times("exec", times, AFTER_EXEC)
+
+
+def test_fork(directory):
+    recording = record(directory, "fork", program("plain"), "0.4", "fork")
+    check_never_wrong("fork", recording, {PLAIN: 95})
+    check_times("fork", truncated_times(recording), AFTER_START)
+
+
+def test_load(directory):
+    libraries = [os.path.join(PROGRAMS, f"libchain-late-{name}.so") for name in "ab"]
+    recording = record(directory, "load", program("late"), "3", *libraries)
+    expected = {f"{MAIN};load_and_run;late_{name};late_inner_{name}(;called_back)?": 40 for name in "ab"}
+    check_never_wrong("load", recording, expected)
+    check_times("load", truncated_times(recording), AFTER_START)
+    show_others(stacks(recording), expected)
+
+
+def main():
+    with tempfile.TemporaryDirectory(prefix="ringside-late-") as directory:
+        os.chmod(directory, 0o777)
+        test_exec(directory)
+        test_fork(directory)
+        test_load(directory)
+    return exit_status()
+
+
+if __name__ == "__main__":
+    sys.exit(main())
