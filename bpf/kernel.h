@@ -221,6 +221,7 @@ struct task_struct {
         char comm[16];
         struct signal_struct *signal;
         struct css_set *cgroups;
+        __u64 parent_exec_id; /* its parent's self_exec_id when it was made */
         __u64 self_exec_id;
         void *stack;
         struct perf_event_context *perf_event_ctxp; /* since 6.2 */
@@ -275,6 +276,10 @@ struct pt_regs {
 /* The context of perf_event programs is user API and has its fixed layout (uapi/linux/bpf_perf_event.h). */
 #if defined(__TARGET_ARCH_x86)
 
+struct sample_registers {
+        __u64 r15, r14, r13, r12, bp, bx, r11, r10, r9, r8, ax, cx, dx, si, di, orig_ax, ip, cs, flags, sp, ss;
+};
+
 struct sample_context {
         __u64 r15, r14, r13, r12, bp, bx, r11, r10, r9, r8, ax, cx, dx, si, di, orig_ax, ip, cs, flags, sp, ss;
         __u64 sample_period;
@@ -302,7 +307,8 @@ struct user_pt_regs {
 /* bpf_task_pt_regs() gives a struct pt_regs, whose first member is a union with this one. */
 struct pt_regs {
         struct user_pt_regs user_regs;
-};
+        __s32 syscallno; /* below 0: not in a system call */
+} __attribute__((preserve_access_index));
 
 struct sample_context {
         struct user_pt_regs regs;

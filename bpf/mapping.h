@@ -217,6 +217,16 @@ static long vma_visit(struct task_struct *task, struct vm_area_struct *vma, void
         return 0;
 }
 
+/* Set before the programs are loaded: RS_FD_TABLES. */
+const volatile bool has_tables = false;
+
+/* Once the client knows of it, it makes the tables that the walk lacked. */
+static __always_inline bool mapping_is_urgent(void) {
+        struct scratch *s = has_tables ? scratch_get() : 0;
+
+        return s && (s->walk.end == RS_WALK_NO_MAPPING || s->walk.end == RS_WALK_NO_TABLES);
+}
+
 static __always_inline bool mapping_emit(struct mapping_scratch *s) {
         struct vma_scratch *v = vma_scratch_get(VMA_OF_SAMPLE);
         struct rs_counters *c = counters_get();
@@ -227,7 +237,7 @@ static __always_inline bool mapping_emit(struct mapping_scratch *s) {
         size = vma_record(v, s->pid, s->process_start, s->time);
         if (size == 0)
                 return false;
-        if (bpf_ringbuf_output(&rs_ring, v->record, size, ring_wakeup(c, size)) != 0) {
+        if (bpf_ringbuf_output(&rs_ring, v->record, size, mapping_is_urgent() ? BPF_RB_FORCE_WAKEUP : ring_wakeup(c, size)) != 0) {
                 c->mappings_lost++;
                 return false;
         }

@@ -24,6 +24,7 @@
 #include "rate.h"
 #include "rule.h"
 #include "target.h"
+#include "unwind.h"
 #include "walk.h"
 #include "watched.h"
 
@@ -198,6 +199,8 @@ int BPF_PROG(on_exec, struct task_struct *task, int old_pid, struct linux_binprm
         tracked_exec(task, old_pid);
         if (!process_key_read(&key, task))
                 return 0;
+        if (has_tables)
+                table_forget_process(rule_numbers(address_of(task)) >> 32, key.start);
         if (target_of(address_of(task)) >= 0 && process_admit(&p, rule_admits(address_of(task)))) {
                 if (!process_fill(&p, task, key.start))
                         return 0;
@@ -277,7 +280,7 @@ static __always_inline __u64 walk_prepare(struct scratch *s, struct sample_conte
                         return ctx->ip;
                 }
 #endif
-                walk_begin(s, CONTEXT_FP(ctx));
+                s->walk.fp = CONTEXT_FP(ctx);
                 return CONTEXT_IP(ctx);
         }
 
@@ -302,32 +305,50 @@ static __always_inline __u64 walk_prepare(struct scratch *s, struct sample_conte
                 return RS_FRAME_KERNEL;
         }
         walk_push(s, ip);
-        walk_begin(s, fp);
+        s->walk.fp = fp;
         return RS_FRAME_KERNEL;
 }
 
-/* The id of the callers, sent if the client has not got them; false: the ring was full. */
-static __always_inline bool stack_send(struct scratch *s, struct rs_counters *c, __u32 pid, __u16 state, __u64 *ret_id) {
-        __u32 n = s->walk.n, slot, size;
-        struct rs_stack *stack;
-        __u64 id, *sent;
+#define STACK_NEW 0
+#define STACK_SENT 1
+#define STACK_CHECKED 2 /* and the mappings of its callers, in this state of the address space */
 
-        *ret_id = 0;
-        s->walk.check = false;
-        if (n == 0)
-                return true;
-        id = hash_end(&s->walk.hash);
+/* What the client has of the stack in the scratch, and its id, 0: it has no frames. */
+__noinline int stack_look(__u32 state) {
+        struct scratch *s = scratch_get();
+        __u64 id, *sent;
+        __u32 slot;
+
+        if (!s)
+                return STACK_CHECKED;
+        s->walk.id = 0;
+        if (s->walk.n == 0)
+                return STACK_CHECKED;
+        id = s->walk.id = hash_end(&s->walk.hash);
         slot = id >> SENT_SHIFT & (RS_SENT_SLOTS - 1);
         sent = bpf_map_lookup_elem(&rs_sent, &slot);
         if (!sent)
-                return false;
-        *ret_id = id;
+                return STACK_NEW;
         if (*sent == ((id & ~SENT_MASK) | (__u64) state << SENT_SHIFT))
-                return true;
-        s->walk.check = true;
-        if (((*sent ^ id) & ~SENT_MASK) == 0)
+                return STACK_CHECKED;
+        return ((*sent ^ id) & ~SENT_MASK) == 0 ? STACK_SENT : STACK_NEW;
+}
+
+/* The id of the callers, sent if the client has not got them; false: the ring was full. */
+static __always_inline bool stack_send(struct scratch *s, struct rs_counters *c, __u32 pid, __u16 state) {
+        int look = stack_look(state);
+        struct rs_stack *stack;
+        __u64 id, *sent;
+        __u32 n, slot, size;
+
+        if (look == STACK_NEW && unwind_cut(s))
+                look = stack_look(state);
+        s->walk.check = look != STACK_CHECKED;
+        if (look != STACK_NEW)
                 return true;
 
+        id = s->walk.id;
+        n = s->walk.n;
         if (n > RS_FRAMES_MAX)
                 n = RS_FRAMES_MAX;
         stack = (void *) s->stack;
@@ -335,6 +356,7 @@ static __always_inline bool stack_send(struct scratch *s, struct rs_counters *c,
         stack->r.type = RS_RECORD_STACK;
         stack->r.len = size;
         stack->r.cpu = bpf_get_smp_processor_id();
+        stack->r.flags = has_tables && s->unwind.guessed ? RS_STACK_GUESSED : 0;
         stack->id = id;
         stack->pid = pid;
         stack->nr_kernel = s->walk.nr_kernel;
@@ -344,7 +366,10 @@ static __always_inline bool stack_send(struct scratch *s, struct rs_counters *c,
                 return false;
         }
         c->stacks++;
-        *sent = id & ~SENT_MASK;
+        slot = id >> SENT_SHIFT & (RS_SENT_SLOTS - 1);
+        sent = bpf_map_lookup_elem(&rs_sent, &slot);
+        if (sent)
+                *sent = id & ~SENT_MASK;
         return true;
 }
 
@@ -395,6 +420,7 @@ static __always_inline int sample_take(struct sample_context *ctx, __u32 event) 
         __u64 exec_id, numbers;
         __u32 rate;
         __u16 state;
+        bool sent;
 
         numbers = rule_admits(bpf_get_current_task());
         if (!numbers) {
@@ -428,6 +454,11 @@ static __always_inline int sample_take(struct sample_context *ctx, __u32 event) 
                 c->lost++;
                 return 0;
         }
+        if (has_tables) {
+                s->unwind.used = s->unwind.guessed = false;
+                s->unwind.tgid = tgid;
+                s->unwind.exec_id = exec_id;
+        }
         hash_begin(&s->walk.hash);
         hash_add(&s->walk.hash, tgid);
         hash_add(&s->walk.hash, exec_id);
@@ -438,17 +469,18 @@ static __always_inline int sample_take(struct sample_context *ctx, __u32 event) 
                 sample.leaf = RS_FRAME_KERNEL;
         } else {
                 sample.leaf = walk_prepare(s, ctx, task, &sample.r.flags);
-                if (s->walk.end == RS_WALK_NONE && !(sample.r.flags & RS_SAMPLE_NO_USER))
-                        walk_frame_pointers(s);
+                if (s->walk.end == RS_WALK_NONE && !(sample.r.flags & RS_SAMPLE_NO_USER)) {
+                        if (unwind_may(task))
+                                unwind_walk(s, ctx, task, sample.pid, process.start);
+                        else
+                                walk_frame_pointers(s);
+                }
         }
         if (sample.leaf == RS_FRAME_KERNEL)
                 sample.leaf = s->walk.kernel_leaf;
         else if (sample.leaf >= TASK_SIZE_MAX)
                 sample.leaf = 0;
         sample.r.flags |= (target & RS_SAMPLE_TARGET_MASK) << RS_SAMPLE_TARGET_SHIFT;
-        sample.r.flags |= (s->walk.end & RS_WALK_END_MASK) << RS_WALK_END_SHIFT;
-        c->walk_end[s->walk.end & RS_WALK_END_MASK]++;
-
         if (LEAKS(LEAK_HALVES) && !CONTEXT_IS_USER(ctx))
                 sample.tid = CONTEXT_IP(ctx);
         if (LEAKS(LEAK_ELSEWHERE) && CONTEXT_IS_USER(ctx))
@@ -457,7 +489,11 @@ static __always_inline int sample_take(struct sample_context *ctx, __u32 event) 
         sample.r.event = event;
         sample.r.cpu = bpf_get_smp_processor_id();
         state = mapping_begin(task, &sample, &process, exec_id);
-        if (!stack_send(s, c, sample.pid, state, &sample.stack)) {
+        sent = stack_send(s, c, sample.pid, state);
+        sample.stack = s->walk.id;
+        sample.r.flags |= (s->walk.end & RS_WALK_END_MASK) << RS_WALK_END_SHIFT;
+        c->walk_end[s->walk.end & RS_WALK_END_MASK]++;
+        if (!sent) {
                 c->lost++;
                 return 0;
         }

@@ -14,6 +14,7 @@
 #include "hash.h"
 #include "kernel.h"
 #include "repeat.h"
+#include "unwind-state.h"
 
 /* vm.mmap_min_addr's least sensible value: no code lies below. */
 #define CODE_ADDRESS_MIN 4096
@@ -22,6 +23,7 @@ struct walk {
         __u64 fp;
         __u64 kernel_leaf; /* what was interrupted, where that was in the kernel */
         struct hash hash;  /* over the frames so far */
+        __u64 id;          /* of the callers, 0: there are none */
         __u16 n;           /* frames so far */
         __u16 nr_kernel;   /* of these, the first ones */
         __u16 max;
@@ -33,6 +35,7 @@ struct walk {
 struct scratch {
         struct walk walk;
         __s64 due[RS_EVENTS_MAX]; /* what a lower rate has yet to take, in parts of the granted rate (rate.h) */
+        struct unwind unwind;
         __u64 stack[sizeof(struct rs_stack) / sizeof(__u64)]; /* the record's head; its frames follow */
         __u64 frames[RS_FRAMES_MAX + 1];
 };
@@ -54,16 +57,6 @@ static __always_inline void walk_push(struct scratch *s, __u64 address) {
         s->frames[s->walk.n & RS_FRAMES_MAX] = address;
         hash_add(&s->walk.hash, address);
         s->walk.n++;
-}
-
-/*
- * A zero at once does not end a chain, there is none: code built without frame pointers has the
- * register for other things.
- */
-static __always_inline void walk_begin(struct scratch *s, __u64 fp) {
-        s->walk.fp = fp;
-        if (fp == 0)
-                s->walk.end = RS_WALK_BAD_FP;
 }
 
 /* Set before the programs are loaded: kernel_reads_user_memory_safely(). */
@@ -112,9 +105,14 @@ static long walk_turn(__u32 i, void *unused) {
         return walk_step() == STEP_ENDED ? TURN_IS_LAST : TURN_GOES_ON;
 }
 
-/* Each step but the last pushes a frame, for which there is less room than turns: so it ends by itself. */
+/*
+ * Each step but the last pushes a frame, for which there is less room than turns: so it ends by itself. A zero at once does
+ * not end a chain, there is none: code built without frame pointers has the register for other things.
+ */
 static __always_inline void walk_frame_pointers(struct scratch *s) {
-        if (reads_user_memory)
+        if (s->walk.fp == 0)
+                s->walk.end = RS_WALK_BAD_FP;
+        else if (reads_user_memory)
                 repeat(RS_FRAMES_MAX + 1, walk_turn, 0);
         else
                 s->walk.end = s->walk.n >= s->walk.max ? RS_WALK_DEPTH : RS_WALK_UNREADABLE;

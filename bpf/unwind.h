@@ -1,0 +1,606 @@
+/* SPDX-License-Identifier: GPL-2.0-only */
+#pragma once
+
+/*
+ * The walk over a user stack by the client's tables (unwind-table.h), for programs without frame pointers.
+ *
+ * All of the table memory is hostile, and may change while it is read. So each place is masked to the memory's size, by an
+ * instruction that no compiler leaves out, before it is looked up: a bound that is only tested does not bind a processor
+ * that speculates. What is read is copied, once, and then used. Searches have no branches that depend on what they
+ * read, which besides keeps the verifier from following each of their paths.
+ *
+ * What the tables choose is which words of the stack are read. Of these only return addresses are told: those that a call
+ * stands before, which is looked at when a stack is sent that was not sent yet. What a signal interrupted is no return
+ * address; it is told where the frame is one that the kernel has made.
+ */
+
+#include "control.h"
+#include "kernel.h"
+#include "mapping.h"
+#include "repeat.h"
+#include "rule.h"
+#include "walk.h"
+
+/* Set before the programs are loaded. */
+const volatile __u64 table_mask = 0; /* over chunks: their number less one */
+/* Yama lets nobody trace but an administrator: as much as tables choose to be read is then for whom the client has started. */
+const volatile bool tables_of_children_only = false;
+
+/* Set once, at HELLO: the client's process, by number in the initial pid namespace. */
+__u32 client_tgid = 0;
+
+struct table_chunk {
+        __u64 words[RS_TABLE_CHUNK / sizeof(__u64)];
+};
+
+struct {
+        __uint(type, BPF_MAP_TYPE_ARRAY);
+        __uint(map_flags, BPF_F_MMAPABLE);
+        __uint(max_entries, 1);
+        __type(key, __u32);
+        __type(value, struct table_chunk);
+} rs_tables SEC(".maps");
+
+/* What is at a place of so many bytes, a power of two that the place is a multiple of, or is made one. */
+static __always_inline const volatile void *table_at(__u64 place, __u32 size) {
+        __u64 chunk = place / RS_TABLE_CHUNK, mask = table_mask;
+        const volatile char *found;
+        __u32 key;
+
+        asm volatile("%0 &= %1" : "+r"(chunk) : "r"(mask));
+        key = chunk;
+        found = bpf_map_lookup_elem(&rs_tables, &key);
+        return found ? found + (place & (RS_TABLE_CHUNK - size)) : 0;
+}
+
+/*
+ * 1 where a < b, else 0, for what is below 1 << 63: as a number, for the compiler makes a branch of a comparison. (A mask
+ * of all ones or none would save what is multiplied below, but Linux 6.18 looks at each of such a one's values.)
+ */
+static __always_inline __u64 is_below(__u64 a, __u64 b) {
+        __u64 d = a - b;
+
+        asm volatile("" : "+r"(d));
+        d >>= 63;
+        asm volatile("" : "+r"(d));
+        return d;
+}
+
+/* ---- whose tables ---- */
+
+#define NO_PLACE (~0ULL)
+
+/* The slot of a process that has a list. */
+__noinline __u64 table_find_process(__u32 pid, __u64 start) {
+        __u32 slot = rs_table_slot(pid, start);
+
+        if (!has_tables)
+                return NO_PLACE;
+        for (__u32 i = 0; i < RS_TABLE_PROBES; i++) {
+                __u64 place = ((slot + i) & (RS_TABLE_PROCESSES - 1)) * sizeof(struct rs_table_process);
+                const volatile struct rs_table_process *p = table_at(place, sizeof(*p));
+
+                if (p && p->list != 0 && p->start == start && p->pid == pid)
+                        return place;
+        }
+        return NO_PLACE;
+}
+
+/* It runs another program, whose mappings the client has yet to look at. */
+static __always_inline void table_forget_process(__u32 pid, __u64 start) {
+        volatile struct rs_table_process *p;
+        __u64 place;
+
+        if (!has_tables)
+                return;
+        place = table_find_process(pid, start);
+        p = place == NO_PLACE ? 0 : (volatile struct rs_table_process *) table_at(place, sizeof(*p));
+        if (p)
+                p->list = 0;
+}
+
+/*
+ * The slot of whom it was made from, as long as both run what they ran then: nobody has had time to look at a child that
+ * executes something, or is of vfork(), and its mappings are those of its parent.
+ */
+__noinline __u64 table_find_parent(__u64 address) {
+        struct task_struct *task = (void *) address, *parent, *leader;
+        __u64 own, born, theirs, start;
+        __u32 pid;
+
+        if (READ_FAILS(parent, task->real_parent) || !parent || READ_FAILS(own, task->self_exec_id) ||
+            READ_FAILS(born, task->parent_exec_id) || READ_FAILS(theirs, parent->self_exec_id) || own != theirs ||
+            own != born || READ_FAILS(leader, parent->group_leader) || !leader || READ_FAILS(start, leader->start_boottime))
+                return NO_PLACE;
+        pid = rule_numbers((__u64) parent) >> 32;
+        return pid == 0 ? NO_PLACE : table_find_process(pid, start);
+}
+
+/* False: there are none yet. */
+static __always_inline bool unwind_find_list(struct unwind *u, struct task_struct *task, __u32 pid, __u64 start) {
+        __u64 place = table_find_process(pid, start), list;
+        const volatile struct rs_table_process *p;
+
+        if (place == NO_PLACE)
+                place = table_find_parent(address_of(task));
+        p = place == NO_PLACE ? 0 : table_at(place, sizeof(*p));
+        if (!p)
+                return false;
+        list = p->list;
+        u->list = (list >> 32) * sizeof(struct rs_table_mapping);
+        u->n_list = list & RS_TABLE_MAPPINGS_MAX;
+        return list != 0;
+}
+
+struct ancestor_search {
+        __u64 task;
+        bool found;
+};
+
+#define ANCESTORS_MAX 64
+
+static long ancestor_turn(__u32 i, void *context) {
+        struct ancestor_search *search = context;
+        struct task_struct *task = (void *) search->task, *parent;
+        __u32 tgid;
+
+        if (READ_FAILS(tgid, task->tgid))
+                return TURN_IS_LAST;
+        search->found = tgid != 0 && tgid == client_tgid;
+        if (search->found || READ_FAILS(parent, task->real_parent) || !parent || parent == task)
+                return TURN_IS_LAST;
+        search->task = (__u64) parent;
+        return TURN_GOES_ON;
+}
+
+__noinline int unwind_is_of_client(__u64 address) {
+        struct ancestor_search search = {.task = address};
+
+        repeat(ANCESTORS_MAX, ancestor_turn, &search);
+        return search.found;
+}
+
+/*
+ * Whether tables may choose what is read of it. In a session that sees everybody that is more than the client may: of all
+ * but its own only what frame pointers lead to.
+ */
+static __always_inline bool unwind_may(struct task_struct *task) {
+        return has_tables && (!sees_everybody || rule_may_read(address_of(task))) &&
+               (!tables_of_children_only || unwind_is_of_client(address_of(task)));
+}
+
+/* ---- from an address to its rule ---- */
+
+/* Of u->lookup, to u->mapping; false where there is none. */
+__noinline int unwind_find_mapping(void) {
+        struct scratch *s = scratch_get();
+        const volatile struct rs_table_mapping *m;
+        __u64 n, at = 0, address;
+        struct unwind *u;
+
+        if (!has_tables || !s)
+                return false;
+        u = &s->unwind;
+        n = u->n_list & RS_TABLE_MAPPINGS_MAX;
+        address = u->lookup;
+        /* at: how many are known to begin at or below. */
+#pragma unroll
+        for (__u32 step = (RS_TABLE_MAPPINGS_MAX + 1) / 2; step > 0; step /= 2) {
+                __u64 next = at + step, within;
+
+                if (step > n)
+                        continue;
+                within = 1 ^ is_below(n, next);
+                m = table_at(u->list + (next - 1) * within * sizeof(*m), sizeof(*m));
+                if (!m)
+                        return false;
+                at += step * (within & (1 ^ is_below(address, m->start)));
+        }
+        m = at == 0 ? 0 : table_at(u->list + (at - 1) * sizeof(*m), sizeof(*m));
+        if (!m)
+                return false;
+        u->mapping.start = m->start;
+        u->mapping.end = m->end;
+        u->mapping.bias = m->bias;
+        u->mapping.pages = m->pages;
+        u->mapping.n_pages = m->n_pages;
+        return address >= u->mapping.start && address < u->mapping.end;
+}
+
+#define ROWS_OF_CHUNK (RS_TABLE_CHUNK / sizeof(__u32))
+
+/* The number of the rule for u->lookup in its mapping, 0: none. */
+static __always_inline __u32 unwind_find_row(const struct unwind *u) {
+        __u64 index = (u->lookup - u->mapping.bias) >> RS_TABLE_PAGE_SHIFT, page, first, n, at = 0;
+        __u64 low = (u->lookup - u->mapping.bias) & (RS_TABLE_PAGE - 1);
+        const volatile __u64 *pages;
+        const volatile __u32 *rows;
+
+        if (index >= u->mapping.n_pages)
+                return 0;
+        pages = table_at((u->mapping.pages + index) * sizeof(*pages), sizeof(*pages));
+        if (!pages)
+                return 0;
+        page = *pages;
+        first = page >> 32;
+        n = page & 0xffffffff;
+        rows = table_at(first * sizeof(*rows), RS_TABLE_CHUNK);
+        if (!rows || n > RS_TABLE_PAGE)
+                return 0;
+        /* at: how many are known to begin at or below. */
+#pragma unroll
+        for (__u32 step = RS_TABLE_PAGE; step > 0; step /= 2) {
+                __u64 next = at + step, within, row;
+
+                if (step > n)
+                        continue;
+                within = 1 ^ is_below(n, next);
+                row = rows[(first + (next - 1) * within) & (ROWS_OF_CHUNK - 1)] >> RS_TABLE_ROW_SHIFT;
+                at += step * (within & (1 ^ is_below(low, row)));
+        }
+        if (at > 0)
+                return rows[(first + at - 1) & (ROWS_OF_CHUNK - 1)] & RS_TABLE_ROW_RULE;
+        /* It is of a page before. */
+        rows = table_at((first - 1) * sizeof(*rows), sizeof(*rows));
+        return rows ? *rows & RS_TABLE_ROW_RULE : 0;
+}
+
+/* Copies the rule of the current frame. Returns UNWIND_GOES_ON, or an enum rs_walk_end. */
+static __always_inline int unwind_find_rule(struct unwind *u) {
+        const volatile __u64 *rule;
+        __u32 number;
+
+        u->lookup = unwind_lookup_pc(&u->state);
+        if ((u->lookup < u->mapping.start || u->lookup >= u->mapping.end) && !unwind_find_mapping())
+                return RS_WALK_NO_MAPPING;
+        number = unwind_find_row(u);
+        if (number == 0)
+                return RS_WALK_NO_RULE;
+        rule = table_at(RS_TABLE_RULES_AT + (__u64) (number & (RS_TABLE_RULES - 1)) * sizeof(struct rs_table_rule),
+                        sizeof(struct rs_table_rule));
+        if (!rule)
+                return RS_WALK_NO_RULE;
+        u->rule_words[0] = rule[0];
+        u->rule_words[1] = rule[1];
+        return UNWIND_GOES_ON;
+}
+
+/* ---- what is a return address ---- */
+
+#define CALL_NONE 0
+#define CALL_BEFORE 1
+#define CALL_UNREADABLE 2
+
+#if defined(__TARGET_ARCH_x86)
+#define CALL_SIZE_MAX 7
+/* The byte that many before the address; code holds the last eight. */
+#define CODE_BEFORE(code, n) ((code) >> (64 - 8 * (n)) & 0xff)
+
+/* call rel32 (e8), or call r/m64 (ff /2), of 2, 3, 4, 6 or 7 bytes; prefixes stand before these. */
+static __always_inline bool code_is_call(__u64 code) {
+        __u32 modrm;
+
+        if (CODE_BEFORE(code, 5) == 0xe8)
+                return true;
+        modrm = CODE_BEFORE(code, 1);
+        if (CODE_BEFORE(code, 2) == 0xff && ((modrm & 0xf8) == 0xd0 || ((modrm & 0xf8) == 0x10 && modrm != 0x14 && modrm != 0x15)))
+                return true;
+        modrm = CODE_BEFORE(code, 2);
+        if (CODE_BEFORE(code, 3) == 0xff &&
+            (((modrm & 0xf8) == 0x50 && modrm != 0x54) || (modrm == 0x14 && (CODE_BEFORE(code, 1) & 7) != 5)))
+                return true;
+        if (CODE_BEFORE(code, 4) == 0xff && CODE_BEFORE(code, 3) == 0x54)
+                return true;
+        modrm = CODE_BEFORE(code, 5);
+        if (CODE_BEFORE(code, 6) == 0xff && (((modrm & 0xf8) == 0x90 && modrm != 0x94) || modrm == 0x15))
+                return true;
+        modrm = CODE_BEFORE(code, 6);
+        return CODE_BEFORE(code, 7) == 0xff && (modrm == 0x94 || (modrm == 0x14 && (CODE_BEFORE(code, 5) & 7) == 5));
+}
+
+#else
+#define CALL_SIZE_MAX 4
+
+/* bl, blr, and blr with pointer authentication. */
+static __always_inline bool code_is_call(__u64 code) {
+        __u32 instruction = code >> 32;
+
+        return (instruction & 0xfc000000) == 0x94000000 || (instruction & 0xfffffc1f) == 0xd63f0000 ||
+               (instruction & 0xfefff800) == 0xd63f0800;
+}
+#endif
+
+__noinline int call_before(__u64 address) {
+        __u64 code = 0;
+        __u32 n;
+
+        if (address < CODE_ADDRESS_MIN || address >= TASK_SIZE_MAX)
+                return CALL_NONE;
+        if (bpf_probe_read_user(&code, CALL_SIZE_MAX, (void *) (address - CALL_SIZE_MAX)) == 0)
+                code <<= 64 - 8 * CALL_SIZE_MAX;
+        else {
+                /* The page before may not be there, and then the call is in this one. */
+                n = address & (PAGE_SIZE_MIN - 1);
+                if (n == 0 || n >= CALL_SIZE_MAX)
+                        return CALL_UNREADABLE;
+                code = 0;
+                if (bpf_probe_read_user(&code, n, (void *) (address - n)) != 0)
+                        return CALL_UNREADABLE;
+                code <<= 64 - 8 * n;
+        }
+        return code_is_call(code) ? CALL_BEFORE : CALL_NONE;
+}
+
+static __always_inline void unwind_exempt(struct unwind *u, __u32 frame) {
+        u->exempt[(frame & RS_FRAMES_MAX) / 64] |= 1ULL << (frame & 63);
+}
+
+/*
+ * Before a step out of a signal frame: what the signal interrupted, where the kernel has put it; 0 where this does not look
+ * like what the kernel makes. Then what the step finds is one more address that a call has to stand before.
+ */
+#if defined(__TARGET_ARCH_x86)
+/* struct rt_sigframe: the address of the code that returns, then the context; and how the code begins, mov $15, %rax or %eax. */
+#define SIGNAL_PC_AT 168
+#define SIGNAL_CODE_SIZE 9
+#define SIGNAL_CODE_IS(code) (((code) & 0xffffffffffffffULL) == 0x0000000fc0c748ULL || ((code) & 0xffffffffffffffULL) == 0x050f0000000fb8ULL)
+
+__noinline int unwind_look_at_signal(void) {
+        struct scratch *s = scratch_get();
+        __u64 sp, returns, code;
+
+        if (!has_tables || !s)
+                return false;
+        s->unwind.signal_pc = 0;
+        sp = s->unwind.state.regs[UNWIND_SP];
+        if (unwind_read(&returns, sp - sizeof(returns)) != 0 || s->unwind.state.pc - returns > SIGNAL_CODE_SIZE ||
+            unwind_read(&code, returns) != 0 || !SIGNAL_CODE_IS(code))
+                return false;
+        return unwind_read(&s->unwind.signal_pc, sp + SIGNAL_PC_AT) == 0;
+}
+#else
+/* struct rt_sigframe: siginfo, then the context; and the code that returns, in the vdso: mov x8, #139; svc #0. */
+#define SIGNAL_PC_AT 568
+#define SIGNAL_CODE 0xd4000001d2801168ULL
+
+__noinline int unwind_look_at_signal(void) {
+        struct scratch *s = scratch_get();
+        __u64 pc, code;
+
+        if (!has_tables || !s)
+                return false;
+        s->unwind.signal_pc = 0;
+        pc = s->unwind.state.pc;
+        if ((unwind_read(&code, pc) != 0 || code != SIGNAL_CODE) && (unwind_read(&code, pc - 4) != 0 || code != SIGNAL_CODE) &&
+            (unwind_read(&code, pc - 8) != 0 || code != SIGNAL_CODE))
+                return false;
+        return unwind_read(&s->unwind.signal_pc, s->unwind.state.regs[UNWIND_SP] + SIGNAL_PC_AT) == 0;
+}
+#endif
+
+/* ---- the walk ---- */
+
+/* How far a frame may be from the one inside it, bytes, for a frame pointer to be believed where no rule says so. */
+#define GUESS_DISTANCE_MAX (1ULL << 20)
+
+/* A step by frame pointer, if it looks like one. False: nothing was done. */
+__noinline int unwind_guess(void) {
+        struct scratch *s = scratch_get();
+        struct unwind_state *state;
+        __u64 fp, pair[2];
+
+        if (!has_tables || !s)
+                return false;
+        state = &s->unwind.state;
+        fp = state->regs[UNWIND_FP];
+        if (!(state->known & UNWIND_KNOWN(UNWIND_FP)) || (fp & 15) != 0 || fp < state->regs[UNWIND_SP] ||
+            fp - state->regs[UNWIND_SP] > GUESS_DISTANCE_MAX || fp >= TASK_SIZE_MAX - sizeof(pair) ||
+            bpf_probe_read_user(pair, sizeof(pair), (void *) fp) != 0)
+                return false;
+#if defined(__TARGET_ARCH_arm64)
+        pair[1] &= (1ULL << 48) - 1;
+#endif
+        s->unwind.lookup = pair[1] - 1;
+        if (!unwind_find_mapping() || call_before(pair[1]) != CALL_BEFORE)
+                return false;
+        state->pc = pair[1];
+        state->regs[UNWIND_FP] = pair[0];
+        state->regs[UNWIND_SP] = fp + sizeof(pair);
+        state->known = UNWIND_KNOWN(UNWIND_FP);
+#if defined(__TARGET_ARCH_x86)
+        state->known |= UNWIND_KNOWN(UNWIND_SP);
+#endif
+        state->exact = false;
+        s->unwind.guessed = true;
+        return true;
+}
+
+/* One frame; a function of its own, so that the verifier checks it once. */
+__noinline int unwind_frame(void) {
+        struct scratch *s = scratch_get();
+        bool is_signal = false;
+        struct unwind *u;
+        int end;
+
+        if (!has_tables || !s)
+                return STEP_ENDED;
+        u = &s->unwind;
+        end = unwind_find_rule(u);
+        if (end == UNWIND_GOES_ON) {
+                if (u->rule.ra & RS_RULE_SIGNAL)
+                        is_signal = unwind_look_at_signal();
+                end = unwind_step(&u->state, &u->rule);
+        }
+        if ((end == RS_WALK_NO_MAPPING || end == RS_WALK_NO_RULE || end == RS_WALK_UNSUPPORTED) && unwind_guess())
+                end = UNWIND_GOES_ON;
+        if (end == UNWIND_GOES_ON && (u->state.pc < CODE_ADDRESS_MIN || u->state.pc >= TASK_SIZE_MAX))
+                end = RS_WALK_BAD_RETURN;
+        if (end == UNWIND_GOES_ON && s->walk.n >= s->walk.max)
+                end = RS_WALK_DEPTH;
+        if (end != UNWIND_GOES_ON) {
+                s->walk.end = end;
+                return STEP_ENDED;
+        }
+        /* Neither what was interrupted nor where its handler returns to has a call before it. */
+        if (is_signal && u->state.exact && u->state.pc == u->signal_pc) {
+                if (s->walk.n > 0)
+                        unwind_exempt(u, s->walk.n - 1);
+                unwind_exempt(u, s->walk.n);
+        }
+        walk_push(s, u->state.pc);
+        return STEP_GOES_ON;
+}
+
+static long unwind_turn(__u32 i, void *unused) {
+        return unwind_frame() == STEP_ENDED ? TURN_IS_LAST : TURN_GOES_ON;
+}
+
+#if defined(__TARGET_ARCH_x86)
+/* Those of DWARF, from the structs of perf_event programs and of the kernel, which have the same names. */
+#define UNWIND_TAKE_REGISTERS(state, from)                                                                             \
+        do {                                                                                                           \
+                (state)->regs[0] = (from)->ax;                                                                         \
+                (state)->regs[1] = (from)->dx;                                                                         \
+                (state)->regs[2] = (from)->cx;                                                                         \
+                (state)->regs[3] = (from)->bx;                                                                         \
+                (state)->regs[4] = (from)->si;                                                                         \
+                (state)->regs[5] = (from)->di;                                                                         \
+                (state)->regs[6] = (from)->bp;                                                                         \
+                (state)->regs[7] = (from)->sp;                                                                         \
+                (state)->regs[8] = (from)->r8;                                                                         \
+                (state)->regs[9] = (from)->r9;                                                                         \
+                (state)->regs[10] = (from)->r10;                                                                       \
+                (state)->regs[11] = (from)->r11;                                                                       \
+                (state)->regs[12] = (from)->r12;                                                                       \
+                (state)->regs[13] = (from)->r13;                                                                       \
+                (state)->regs[14] = (from)->r14;                                                                       \
+                (state)->regs[15] = (from)->r15;                                                                       \
+                (state)->pc = (from)->ip;                                                                              \
+        } while (0)
+#define UNWIND_REGISTERS_KNOWN 0xffffU
+#define UNWIND_CONTEXT(ctx) (ctx)
+#else
+#define UNWIND_TAKE_REGISTERS(state, from)                                                                             \
+        do {                                                                                                           \
+                _Pragma("unroll") for (int r = 0; r < 31; r++) (state)->regs[r] = (from)->regs[r];                     \
+                (state)->regs[31] = (from)->sp;                                                                        \
+                (state)->pc = (from)->pc;                                                                              \
+        } while (0)
+#define UNWIND_REGISTERS_KNOWN 0xffffffffU
+#define UNWIND_CONTEXT(ctx) (&(ctx)->regs)
+#endif
+
+/*
+ * The registers with which the kernel was entered. In a system call the instruction that follows it is next, so that it
+ * is looked up like a return address; else what was interrupted is run again. A function of its own, lest the compiler make
+ * one of this and of what reads the context of the program, which the verifier would not have.
+ */
+__noinline int unwind_take_entry(void) {
+        struct task_struct *task = bpf_get_current_task_btf();
+        struct pt_regs *regs = (void *) bpf_task_pt_regs(task);
+        struct scratch *s = scratch_get();
+        struct unwind *u;
+
+        if (!has_tables || !s)
+                return false;
+        u = &s->unwind;
+        /* The layout is user API, as that of the programs' context is. */
+        if (bpf_probe_read_kernel(&u->entry, sizeof(u->entry), regs) != 0)
+                return false;
+        UNWIND_TAKE_REGISTERS(&u->state, &u->entry);
+#if defined(__TARGET_ARCH_x86)
+        u->state.exact = (__s64) u->entry.orig_ax < 0;
+#else
+        __s32 number;
+
+        if (READ_FAILS(number, regs->syscallno))
+                return false;
+        u->state.exact = number < 0;
+#endif
+        return true;
+}
+
+/* Goes on from what walk_prepare() has put into the scratch. */
+static __always_inline void unwind_walk(struct scratch *s, struct sample_context *ctx, struct task_struct *task, __u32 pid,
+                                        __u64 start) {
+        struct unwind *u = &s->unwind;
+
+        if (!reads_user_memory) {
+                s->walk.end = s->walk.n >= s->walk.max ? RS_WALK_DEPTH : RS_WALK_UNREADABLE;
+                return;
+        }
+        u->used = true;
+        u->mapping.start = u->mapping.end = 0;
+        __builtin_memset(u->exempt, 0, sizeof(u->exempt));
+        u->state.known = UNWIND_REGISTERS_KNOWN;
+        if (CONTEXT_IS_USER(ctx)) {
+                UNWIND_TAKE_REGISTERS(&u->state, UNWIND_CONTEXT(ctx));
+                u->state.exact = true;
+        } else {
+                /* The only frame of the user's so far is where it entered the kernel. */
+                unwind_exempt(u, s->walk.nr_kernel);
+                if (!unwind_take_entry()) {
+                        s->walk.end = RS_WALK_UNREADABLE;
+                        return;
+                }
+        }
+        if (!unwind_find_list(u, task, pid, start))
+                s->walk.end = RS_WALK_NO_TABLES;
+        else
+                repeat(RS_FRAMES_MAX + 1, unwind_turn, 0);
+}
+
+/* ---- before a stack is sent ---- */
+
+static long call_turn(__u32 i, void *unused) {
+        struct scratch *s = scratch_get();
+        __u32 frame;
+        int call;
+
+        if (!s)
+                return TURN_IS_LAST;
+        frame = s->walk.nr_kernel + i;
+        if (frame >= s->walk.n)
+                return TURN_IS_LAST;
+        frame &= RS_FRAMES_MAX;
+        if (s->unwind.exempt[frame / 64] >> (frame & 63) & 1)
+                return TURN_GOES_ON;
+        call = call_before(s->frames[frame]);
+        if (call == CALL_BEFORE)
+                return TURN_GOES_ON;
+        s->unwind.cut = frame;
+        s->unwind.hidden = call == CALL_UNREADABLE;
+        return TURN_IS_LAST;
+}
+
+static long hash_turn(__u32 i, void *unused) {
+        struct scratch *s = scratch_get();
+
+        if (!s || i >= s->walk.n)
+                return TURN_IS_LAST;
+        hash_add(&s->walk.hash, s->frames[i & RS_FRAMES_MAX]);
+        return TURN_GOES_ON;
+}
+
+/*
+ * Cuts a stack off where no call stands before a frame. True: it has been cut, and has another id. A chain that ended as
+ * the first frame of all is marked may end with one that nothing has called, as a coroutine's: it is whole without.
+ */
+static __always_inline bool unwind_cut(struct scratch *s) {
+        if (!has_tables || !s->unwind.used)
+                return false;
+        s->unwind.cut = s->walk.n;
+        repeat(RS_FRAMES_MAX, call_turn, 0);
+        if (s->unwind.cut >= s->walk.n)
+                return false;
+        if (s->unwind.hidden)
+                s->walk.end = RS_WALK_UNREADABLE;
+        else if (s->walk.end != RS_WALK_COMPLETE || s->unwind.cut + 1 != s->walk.n)
+                s->walk.end = RS_WALK_NO_CALL;
+        s->walk.n = s->unwind.cut;
+        hash_begin(&s->walk.hash);
+        hash_add(&s->walk.hash, s->unwind.tgid);
+        hash_add(&s->walk.hash, s->unwind.exec_id);
+        repeat(RS_FRAMES_MAX, hash_turn, 0);
+        return true;
+}
