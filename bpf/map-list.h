@@ -3,8 +3,8 @@
 
 /*
  * The names of the maps that clients get. A map outlives helper and session while a client has it mapped, and its name
- * is all that tells whose it was: "rs", 'r' for a ring or 'c' for counters, then the session's number and the
- * user's, each as six digits to the base of 64, lowest first. That is all that fits: 15 characters.
+ * is all that tells whose it was: "rs", 'r' for a ring, 'c' for counters or 't' for unwind tables, then the session's
+ * number and the user's, each as six digits to the base of 64, lowest first. That is all that fits: 15 characters.
  */
 
 #ifndef RS_BPF

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 
 /*
- * Which rings and counters that the helper made are alive: a client that keeps its ring mapped keeps its memory, and
+ * Which rings, counters and unwind tables that the helper made are alive: a client that keeps its ring mapped keeps its memory, and
  * is charged for it, by the helper that served it and by the one after that.
  */
 
@@ -41,7 +41,7 @@ int list_maps(struct bpf_iter__bpf_map *ctx) {
 
         if (!map || bpf_core_read(&name, sizeof(name), &map->name) != 0)
                 return 0;
-        if (name[0] != 'r' || name[1] != 's' || (name[2] != 'r' && name[2] != 'c') || name[14] == '\0')
+        if (name[0] != 'r' || name[1] != 's' || (name[2] != 'r' && name[2] != 'c' && name[2] != 't') || name[14] == '\0')
                 return 0;
         for (int i = 0; i < 6; i++) {
                 info.id |= rs_map_value(name[3 + i]) << (6 * i);

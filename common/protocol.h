@@ -3,8 +3,8 @@
 
 /*
  * The protocol between a client and its session, over the SOCK_SEQPACKET socket that OpenSession
- * returns (or that a directly started helper inherits). This header and record.h suffice to write
- * another client.
+ * returns (or that a directly started helper inherits). This header, record.h and, where it asks for tables,
+ * unwind-table.h suffice to write another client.
  *
  * One message is one packet of exactly the size its type says; anything else ends the session.
  * Requests are even and come from the client, answers are odd and repeat the request's cookie. The
@@ -12,7 +12,7 @@
  *
  *      client                           session
  *      HELLO + pidfd + credentials  ->
- *                                   <-  WELCOME + ring, counters
+ *                                   <-  WELCOME + ring, counters, tables
  *      TARGET + pidfd               ->                    (0 to RS_TARGETS_MAX times)
  *                                   <-  TARGETED
  *      START                        ->
@@ -38,7 +38,7 @@
 
 #include "record.h"
 
-#define RS_PROTOCOL_VERSION 2
+#define RS_PROTOCOL_VERSION 3
 
 /* Processes, threads and cgroups one session may be told to watch: as many as a sample can tell apart. */
 #define RS_TARGETS_MAX 63
@@ -124,6 +124,7 @@ struct rs_grant {
         __u32 max_frames; /* 1 to RS_FRAMES_MAX */
         __u32 nr_events;  /* 1 to RS_EVENTS_MAX */
         __u64 ring_size;  /* bytes, a power of two */
+        __u64 table_size; /* bytes of unwind tables, 0: none; else a power of two, RS_TABLE_SIZE_MIN to RS_TABLE_SIZE_MAX */
         struct rs_event events[RS_EVENTS_MAX];
 };
 
@@ -156,6 +157,7 @@ struct rs_hello {
 enum rs_fd_kind {
         RS_FD_RING = 1,     /* BPF_MAP_TYPE_RINGBUF */
         RS_FD_COUNTERS = 2, /* array of struct rs_counters by CPU, frozen: map it read-only */
+        RS_FD_TABLES = 3,   /* unwind-table.h: the client writes it. Only where it asked for them */
 };
 
 struct rs_welcome {
@@ -169,7 +171,7 @@ struct rs_welcome {
         __u32 nr_events;
         __u32 nr_fds;       /* that came with this message */
         __u32 max_frames;   /* of a user stack */
-        __u32 pad;
+        __u32 table_size;   /* bytes of the unwind tables, 0: none */
         __u64 ring_size;    /* bytes of data of each ring */
         __u32 fd_kind[RS_RINGS_MAX + 16]; /* enum rs_fd_kind, in the order of the fds */
         struct rs_event events[RS_EVENTS_MAX]; /* as granted: a sample without a weight stands for a period of these */
@@ -259,7 +261,7 @@ union rs_any_message {
 };
 
 _Static_assert(sizeof(struct rs_message) == 24, "wire format");
-_Static_assert(sizeof(struct rs_grant) == 24 + 16 * RS_EVENTS_MAX, "wire format");
+_Static_assert(sizeof(struct rs_grant) == 32 + 16 * RS_EVENTS_MAX, "wire format");
 _Static_assert(sizeof(struct rs_hello) == 32, "wire format");
 _Static_assert(sizeof(struct rs_welcome) == 72 + 4 * 32 + 16 * RS_EVENTS_MAX, "wire format");
 _Static_assert(sizeof(struct rs_target) == 40, "wire format");

@@ -24,7 +24,7 @@ typedef long long __s64;
 #endif
 
 /* Raised whenever a record or the counters change shape; stated in WELCOME. */
-#define RS_LAYOUT_VERSION 3
+#define RS_LAYOUT_VERSION 4
 
 #define RS_FRAMES_MAX 255
 #define RS_EVENTS_MAX 8

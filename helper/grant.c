@@ -4,6 +4,7 @@
 
 #include "control.h"
 #include "event-type.h"
+#include "unwind-table.h"
 
 void grant_init(struct rs_grant *grant) {
         *grant = (struct rs_grant){
@@ -20,6 +21,9 @@ const char *grant_check(const struct rs_grant *grant) {
         if (grant->ring_size < RS_RING_SIZE_MIN || grant->ring_size > RS_RING_SIZE_MAX ||
             (grant->ring_size & (grant->ring_size - 1)) != 0)
                 return "ring-size must be a power of two from 65536 to 67108864";
+        if (grant->table_size != 0 && (grant->table_size < RS_TABLE_SIZE_MIN || grant->table_size > RS_TABLE_SIZE_MAX ||
+                                       (grant->table_size & (grant->table_size - 1)) != 0))
+                return "table-size must be 0, or a power of two from 4194304 to 67108864";
         if (grant->nr_events < 1 || grant->nr_events > RS_EVENTS_MAX)
                 return "events must name 1 to 8 events";
         for (size_t i = 0; i < grant->nr_events; i++) {
@@ -50,12 +54,14 @@ uint64_t grant_memory(const struct rs_grant *grant, unsigned n_cpus) {
         /* The kernel's own page and two for positions. */
         uint64_t ring = grant->ring_size + 3 * 4096;
         uint64_t counters = (uint64_t) n_cpus * sizeof(struct rs_counters) + 4096;
-        /* walk, what is due, head and frames of one stack, the kernel's raw ones, a mapping and its path and one of a list, per CPU */
-        uint64_t scratch = (uint64_t) n_cpus * (64 + 8 * RS_EVENTS_MAX + sizeof(struct rs_stack) + 8 * (RS_FRAMES_MAX + 1) +
+        /* One chunk where there are none. */
+        uint64_t tables = (grant->table_size ?: RS_TABLE_CHUNK) + 4096;
+        /* walks, what is due, head and frames of one stack, the kernel's raw ones, a mapping and its path and one of a list, per CPU */
+        uint64_t scratch = (uint64_t) n_cpus * (768 + 8 * RS_EVENTS_MAX + sizeof(struct rs_stack) + 8 * (RS_FRAMES_MAX + 1) +
                                                 16 + 8 * RS_KERNEL_FRAMES_MAX + 6144);
         uint64_t arrays = (RS_SENT_SLOTS + RS_ANNOUNCED_SLOTS) * sizeof(uint64_t) + RS_MAPPED_SETS * RS_MAPPED_SET_SIZE;
         /* A preallocated hash: element head, key and value, and the buckets. */
         uint64_t tracked = (grant->grants & RS_GRANT_TARGETS) ? RS_TRACKED_MAX * (64 + 32) : 16384;
 
-        return ring + counters + scratch + arrays + tracked;
+        return ring + counters + tables + scratch + arrays + tracked;
 }

@@ -16,8 +16,8 @@
 #include "perf-event.h"
 #include "protocol.h"
 
-/* Two for each session there may be, and for each that has ended; and as many again of other helpers, in containers. */
-#define KEEPER_MAPS_MAX 512
+/* Three for each session there may be, and for each that has ended; and as many again of other helpers, in containers. */
+#define KEEPER_MAPS_MAX 768
 
 enum keeper_op {
         KEEPER_SPAWN = 1, /* with the session's end of a client's socket */

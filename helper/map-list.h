@@ -2,7 +2,7 @@
 #pragma once
 
 /*
- * Which rings and counters are alive, those among them that a client of an ended session still has mapped. Only the
+ * Which rings, counters and unwind tables are alive, those among them that a client of an ended session still has mapped. Only the
  * keeper asks, for it has the capabilities.
  */
 

@@ -53,6 +53,10 @@ static int read_ring_size(sd_bus_message *m, Options *o, _unused_ sd_bus_error *
         return sd_bus_message_read(m, "t", &o->grant.ring_size);
 }
 
+static int read_table_size(sd_bus_message *m, Options *o, _unused_ sd_bus_error *error) {
+        return sd_bus_message_read(m, "t", &o->grant.table_size);
+}
+
 static int read_stack_depth(sd_bus_message *m, Options *o, _unused_ sd_bus_error *error) {
         return sd_bus_message_read(m, "u", &o->grant.max_frames);
 }
@@ -92,6 +96,7 @@ static const struct {
         {"targets", "b", read_targets},
         {"events", "a(sbt)", read_events},
         {"ring-size", "t", read_ring_size},
+        {"table-size", "t", read_table_size},
         {"stack-depth", "u", read_stack_depth},
 };
 
@@ -115,7 +120,7 @@ static int read_option(sd_bus_message *m, Options *o, unsigned *seen, sd_bus_err
                 return r < 0 ? r : sd_bus_message_exit_container(m);
         }
         return sd_bus_error_setf(error, SD_BUS_ERROR_INVALID_ARGS,
-                                 "unknown option; there are scope, kernel, targets, events, ring-size and stack-depth");
+                                 "unknown option; there are scope, kernel, targets, events, ring-size, table-size and stack-depth");
 }
 
 int options_read(sd_bus_message *m, Options *ret, sd_bus_error *ret_error) {

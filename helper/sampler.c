@@ -22,6 +22,7 @@
 #include "kernel-version.h"
 #include "map-list.h"
 #include "sampler.skel.h"
+#include "unwind-table.h"
 #include "util.h"
 
 /* How long reading a process's mappings may take, and how often it is looked whether it can be done. */
@@ -41,6 +42,7 @@ struct Sampler {
         struct sampler_bpf *skeleton;
         int ring_fd;
         int counters_fd;
+        int tables_fd; /* -1: none */
         struct bpf_link *process_links[4];
         struct bpf_link *modules_link;
         bool started_before;
@@ -84,9 +86,22 @@ static int sampler_create_maps(Sampler *sampler, uint32_t id, const struct rs_gr
         if (sampler->counters_fd < 0)
                 return -errno;
         r = bpf_map__reuse_fd(sampler->skeleton->maps.rs_ring, sampler->ring_fd);
-        if (r < 0)
+        if (r >= 0)
+                r = bpf_map__reuse_fd(sampler->skeleton->maps.rs_counters, sampler->counters_fd);
+        if (r < 0 || grant->table_size == 0)
                 return r;
-        return bpf_map__reuse_fd(sampler->skeleton->maps.rs_counters, sampler->counters_fd);
+        rs_map_name(name, 't', id, grant->uid);
+        sampler->tables_fd = bpf_map_create(BPF_MAP_TYPE_ARRAY, name, sizeof(uint32_t), RS_TABLE_CHUNK,
+                                            grant->table_size / RS_TABLE_CHUNK, &options);
+        return sampler->tables_fd < 0 ? -errno : bpf_map__reuse_fd(sampler->skeleton->maps.rs_tables, sampler->tables_fd);
+}
+
+/* Whoever may not be traced by any other of the user's processes may be by one that started it (Yama's words). */
+static bool kernel_restricts_tracing(void) {
+        _cleanup_fclose_ FILE *f = fopen("/proc/sys/kernel/yama/ptrace_scope", "re");
+        int scope;
+
+        return f ? fscanf(f, "%d", &scope) != 1 || scope > 1 : errno != ENOENT;
 }
 
 static struct bpf_program *sampler_program(Sampler *sampler, uint32_t event) {
@@ -120,6 +135,9 @@ static int sampler_load(Sampler *sampler, uint32_t id, const struct rs_grant *gr
         sampler->skeleton->rodata->sees_everybody = grant->grants & RS_GRANT_SYSTEM;
         sampler->skeleton->rodata->wakeup_mark = grant->ring_size / 4;
         sampler->skeleton->rodata->page_shift = __builtin_ctzl(sysconf(_SC_PAGESIZE));
+        sampler->skeleton->rodata->has_tables = grant->table_size > 0;
+        sampler->skeleton->rodata->table_mask = MAX(grant->table_size / RS_TABLE_CHUNK, 1U) - 1;
+        sampler->skeleton->rodata->tables_of_children_only = kernel_restricts_tracing();
         sampler->skeleton->rodata->reads_user_memory = kernel_reads_user_memory_safely(kernel_version_get());
         for (size_t i = 0; i < grant->nr_events; i++) {
                 sampler->skeleton->rodata->weighted[i] = event_type_by_id(grant->events[i].id)->weighted;
@@ -172,7 +190,7 @@ int sampler_new(Sampler **ret, uint32_t id, const struct rs_grant *grant, bool h
         *ret_error = RS_ERROR_MEMORY;
         if (!sampler)
                 return -ENOMEM;
-        sampler->ring_fd = sampler->counters_fd = -1;
+        sampler->ring_fd = sampler->counters_fd = sampler->tables_fd = -1;
         sampler->n_cpus = n_cpus;
         libbpf_set_strict_mode(LIBBPF_STRICT_ALL);
         r = sampler_load(sampler, id, grant, has_types, n_cpus);
@@ -217,6 +235,7 @@ Sampler *sampler_free(Sampler *sampler) {
         sampler_bpf__destroy(sampler->skeleton);
         close_fd(sampler->ring_fd);
         close_fd(sampler->counters_fd);
+        close_fd(sampler->tables_fd);
         free(sampler);
         return NULL;
 }
@@ -229,14 +248,19 @@ int sampler_get_counters_fd(Sampler *sampler) {
         return sampler->counters_fd;
 }
 
+int sampler_get_tables_fd(Sampler *sampler) {
+        return sampler->tables_fd;
+}
+
 /*
  * The sandbox lets nobody make the memory writable again, and sampler_new() has closed the map: a session that
  * is taken over goes on seeing what its client may see, and nothing else.
  */
-int sampler_set_identity(Sampler *sampler, const struct rs_identity *identity) {
+int sampler_set_identity(Sampler *sampler, const struct rs_identity *identity, uint32_t tgid_root) {
         size_t page = sysconf(_SC_PAGESIZE), size = bpf_map__value_size(sampler->skeleton->maps.bss);
 
         sampler->skeleton->bss->identity = *identity;
+        sampler->skeleton->bss->client_tgid = tgid_root;
         return mprotect(sampler->skeleton->bss, (size + page - 1) / page * page, PROT_READ) < 0 ? -errno : 0;
 }
 

@@ -26,12 +26,19 @@ int sampler_new(Sampler **ret, uint32_t id, const struct rs_grant *grant, bool h
                 enum rs_error *ret_error);
 Sampler *sampler_free(Sampler *sampler);
 
-/* Borrowed; the only two of BPF that may leave the helper: names come as a sealed file. The counters are frozen. */
+/*
+ * Borrowed; the only ones of BPF that may leave the helper: names come as a sealed file. The counters are frozen. Of
+ * unwind tables there may be none: -1.
+ */
 int sampler_get_ring_fd(Sampler *sampler);
 int sampler_get_counters_fd(Sampler *sampler);
+int sampler_get_tables_fd(Sampler *sampler);
 
-/* Whom the access rule is evaluated for: once, before anything is attached. Returns 0 or -errno. */
-int sampler_set_identity(Sampler *sampler, const struct rs_identity *identity);
+/*
+ * Whom the access rule is evaluated for, and the number of the client itself: once, before anything is attached. Returns 0
+ * or -errno.
+ */
+int sampler_set_identity(Sampler *sampler, const struct rs_identity *identity, uint32_t tgid_root);
 /*
  * All threads of the process behind a pidfd, which must have been alive all the while. ret_tasks is
  * an array the caller frees. -ESRCH: gone, -EACCES: the kernel shows none of them, -EBADF: not a pidfd.

@@ -95,7 +95,7 @@ static enum rs_error session_identify(Session *session, const Packet *packet, in
                         /* Over the bus a client has no rights but those of its user. */
                         identity.caps = 0;
                 }
-                *ret_detail = sampler_set_identity(session->sampler, &identity);
+                *ret_detail = sampler_set_identity(session->sampler, &identity, tasks[i].tgid_root);
                 return *ret_detail < 0 ? RS_ERROR_INTERNAL : RS_OK;
         }
         return RS_ERROR_IDENTITY;
@@ -107,10 +107,10 @@ static int session_hello(Session *session, const union rs_any_message *any, Pack
                 .grants = session->grant.grants, .clock = CLOCK_BOOTTIME,
                 .nr_cpus = session->n_cpus, .counter_size = sizeof(struct rs_counters),
                 .nr_events = session->grant.nr_events, .max_frames = session->grant.max_frames,
-                .ring_size = session->grant.ring_size,
+                .ring_size = session->grant.ring_size, .table_size = session->grant.table_size,
                 .fd_kind = {RS_FD_RING, RS_FD_COUNTERS},
         };
-        int fds[2], detail = session->load_errno, r;
+        int fds[3], detail = session->load_errno, r;
         enum rs_error error = session->load_error;
 
         if (any->hello.version != RS_PROTOCOL_VERSION)
@@ -124,9 +124,11 @@ static int session_hello(Session *session, const union rs_any_message *any, Pack
         }
         fds[0] = sampler_get_ring_fd(session->sampler);
         fds[1] = sampler_get_counters_fd(session->sampler);
-        welcome.nr_fds = ELEMENTSOF(fds);
+        fds[2] = sampler_get_tables_fd(session->sampler);
+        welcome.nr_fds = fds[2] < 0 ? 2 : 3;
+        welcome.fd_kind[2] = fds[2] < 0 ? 0 : RS_FD_TABLES;
         memcpy(welcome.events, session->grant.events, sizeof(welcome.events));
-        r = session_send(session, &welcome.m, sizeof(welcome), fds, ELEMENTSOF(fds));
+        r = session_send(session, &welcome.m, sizeof(welcome), fds, welcome.nr_fds);
         session->state = SESSION_WELCOME;
         return r;
 }

@@ -11,6 +11,7 @@
 
 #include "control.h"
 #include "grant.h"
+#include "unwind-table.h"
 
 static struct rs_grant sound(void) {
         struct rs_grant grant;
@@ -74,6 +75,24 @@ static void test_ring_size(void **state) {
         assert_refused(&grant, "ring-size");
         grant.ring_size = UINT64_MAX;
         assert_refused(&grant, "ring-size");
+}
+
+static void test_table_size(void **state) {
+        struct rs_grant grant = sound();
+
+        (void) state;
+        assert_int_equal(grant.table_size, 0);
+        for (unsigned bit = 0; bit < 64; bit++) {
+                grant.table_size = 1ULL << bit;
+                if (bit >= 22 && bit <= 26)
+                        assert_null(grant_check(&grant));
+                else
+                        assert_refused(&grant, "table-size");
+                grant.table_size++;
+                assert_refused(&grant, "table-size");
+        }
+        grant.table_size = UINT64_MAX;
+        assert_refused(&grant, "table-size");
 }
 
 static void test_events(void **state) {
@@ -146,11 +165,15 @@ static void test_costs(void **state) {
         /* The ring counts once, byte by byte. */
         grant.ring_size *= 2;
         assert_int_equal(grant_memory(&grant, 2) - targeted, grant.ring_size / 2);
+        /* And so do tables, in place of the one chunk there is without. */
+        targeted = grant_memory(&grant, 2);
+        grant.table_size = RS_TABLE_SIZE_MIN;
+        assert_int_equal(grant_memory(&grant, 2) - targeted, RS_TABLE_SIZE_MIN - RS_TABLE_CHUNK);
 }
 
 int main(void) {
         const struct CMUnitTest tests[] = {
-                cmocka_unit_test(test_defaults), cmocka_unit_test(test_frames), cmocka_unit_test(test_ring_size),
+                cmocka_unit_test(test_defaults), cmocka_unit_test(test_frames), cmocka_unit_test(test_ring_size), cmocka_unit_test(test_table_size),
                 cmocka_unit_test(test_events),   cmocka_unit_test(test_grants), cmocka_unit_test(test_costs),
         };
 

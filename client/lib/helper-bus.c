@@ -88,10 +88,10 @@ static int append_options(sd_bus_message *m, const HelperRequest *request) {
         r = sd_bus_message_open_container(m, 'a', "{sv}");
         if (r < 0)
                 return r;
-        r = sd_bus_message_append(m, "{sv}{sv}{sv}{sv}{sv}", "scope", "s",
+        r = sd_bus_message_append(m, "{sv}{sv}{sv}{sv}{sv}{sv}", "scope", "s",
                                   grant->grants & RS_GRANT_SYSTEM ? "system" : "own", "kernel", "s",
                                   kernel[request->kernel], "targets", "b", !!(grant->grants & RS_GRANT_TARGETS),
-                                  "ring-size", "t", grant->ring_size, "stack-depth", "u", grant->max_frames);
+                                  "ring-size", "t", grant->ring_size, "table-size", "t", grant->table_size, "stack-depth", "u", grant->max_frames);
         if (r < 0)
                 return r;
         r = sd_bus_message_open_container(m, 'e', "sv");

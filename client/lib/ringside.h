@@ -210,6 +210,11 @@ RINGSIDE_PUBLIC int ringside_session_add_event(RingsideSession *session, const c
 RINGSIDE_PUBLIC int ringside_session_set_frequency(RingsideSession *session, uint64_t hz);
 /* Bytes, a power of two of at least 64 KiB; the default is 8 MiB. */
 RINGSIDE_PUBLIC int ringside_session_set_ring_size(RingsideSession *session, uint64_t bytes);
+/*
+ * Bytes of memory for unwind tables, a power of two from 4 MiB to 64 MiB; 0, the default: none, and stacks are walked by
+ * frame pointers.
+ */
+RINGSIDE_PUBLIC int ringside_session_set_table_size(RingsideSession *session, uint64_t bytes);
 /* How many callers of the interrupted instruction are told, 1 to 255; default 127. */
 RINGSIDE_PUBLIC int ringside_session_set_max_frames(RingsideSession *session, unsigned frames);
 enum RingsideKernel {

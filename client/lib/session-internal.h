@@ -66,6 +66,8 @@ struct RingsideSession {
         Ring *ring;
         const struct rs_counters *counters;
         size_t counters_size;
+        uint8_t *tables; /* unwind-table.h; NULL: there are none. Written by us, read by the programs at any time */
+        size_t tables_size;
         uint64_t unknown, malformed;
         bool started;
         struct rs_statistics kernel; /* the last that was asked for */

@@ -21,6 +21,7 @@
 #include "packet.h"
 #include "ring.h"
 #include "session-internal.h"
+#include "unwind-table.h"
 #include "util.h"
 
 #define DEFAULT_FREQUENCY 99
@@ -94,6 +95,13 @@ int ringside_session_set_ring_size(RingsideSession *session, uint64_t bytes) {
         if (bytes < RS_RING_SIZE_MIN || bytes > RS_RING_SIZE_MAX || (bytes & (bytes - 1)) != 0)
                 return fail(session, RINGSIDE_E_INVALID, NULL, "the ring size must be a power of two from 64K to 64M");
         session->request.grant.ring_size = bytes;
+        return 0;
+}
+
+int ringside_session_set_table_size(RingsideSession *session, uint64_t bytes) {
+        if (bytes != 0 && (bytes < RS_TABLE_SIZE_MIN || bytes > RS_TABLE_SIZE_MAX || (bytes & (bytes - 1)) != 0))
+                return fail(session, RINGSIDE_E_INVALID, NULL, "the size of the unwind tables must be 0, or a power of two from 4M to 64M");
+        session->request.grant.table_size = bytes;
         return 0;
 }
 
@@ -227,7 +235,8 @@ static bool welcome_is_sound(const struct rs_welcome *w, size_t n_fds) {
                      w->nr_events <= RS_EVENTS_MAX && w->nr_fds == n_fds && n_fds <= ELEMENTSOF(w->fd_kind) &&
                      w->max_frames >= 1 && w->max_frames <= RS_FRAMES_MAX && w->ring_size >= RS_RING_SIZE_MIN &&
                      w->ring_size <= RS_RING_SIZE_MAX && (w->ring_size & (w->ring_size - 1)) == 0 &&
-                     w->clock == CLOCK_BOOTTIME;
+                     w->clock == CLOCK_BOOTTIME && w->table_size <= RS_TABLE_SIZE_MAX &&
+                     (w->table_size == 0 || (w->table_size >= RS_TABLE_SIZE_MIN && (w->table_size & (w->table_size - 1)) == 0));
 
         for (unsigned i = 0; sound && i < w->nr_events; i++)
                 sound = event_type_by_id(w->events[i].id) != NULL;
@@ -246,7 +255,18 @@ static int session_map_counters(RingsideSession *session, int fd) {
         return 0;
 }
 
-/* Ring and counters, found by kind: a later helper may send more than we know. */
+/* What the programs walk stacks by, which is ours to write. */
+static int session_map_tables(RingsideSession *session, int fd) {
+        void *tables = mmap(NULL, session->welcome.table_size, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+
+        if (tables == MAP_FAILED)
+                return -errno;
+        session->tables = tables;
+        session->tables_size = session->welcome.table_size;
+        return 0;
+}
+
+/* Ring, counters and tables, found by kind: a later helper may send more than we know. */
 static int session_take_fds(RingsideSession *session, Packet *packet) {
         struct epoll_event event = {.events = EPOLLIN};
         int r;
@@ -267,9 +287,13 @@ static int session_take_fds(RingsideSession *session, Packet *packet) {
                         r = session_map_counters(session, packet->fds[i]);
                         if (r < 0)
                                 return r;
+                } else if (session->welcome.fd_kind[i] == RS_FD_TABLES && session->welcome.table_size > 0 && !session->tables) {
+                        r = session_map_tables(session, packet->fds[i]);
+                        if (r < 0)
+                                return r;
                 }
         }
-        return session->ring && session->counters ? 0 : -EBADMSG;
+        return session->ring && session->counters && (session->tables || session->welcome.table_size == 0) ? 0 : -EBADMSG;
 }
 
 static int session_hello(RingsideSession *session) {
@@ -350,6 +374,8 @@ RingsideSession *ringside_session_free(RingsideSession *session) {
         table_done(&session->maps.known);
         if (session->counters)
                 munmap((void *) session->counters, session->counters_size);
+        if (session->tables)
+                munmap(session->tables, session->tables_size);
         close_fd(session->epoll_fd);
         close_fd(session->ring_fd);
         free(session);

@@ -43,6 +43,11 @@ static void test_options(void **state) {
         assert_int_equal(ringside_session_set_ring_size(s, 65536 + 4096), RINGSIDE_E_INVALID);
         assert_int_equal(ringside_session_set_ring_size(s, 128U << 20), RINGSIDE_E_INVALID);
         assert_int_equal(ringside_session_set_ring_size(s, 65536), 0);
+        assert_int_equal(ringside_session_set_table_size(s, 4096), RINGSIDE_E_INVALID);
+        assert_int_equal(ringside_session_set_table_size(s, 6U << 20), RINGSIDE_E_INVALID);
+        assert_int_equal(ringside_session_set_table_size(s, 128U << 20), RINGSIDE_E_INVALID);
+        assert_int_equal(ringside_session_set_table_size(s, 4U << 20), 0);
+        assert_int_equal(ringside_session_set_table_size(s, 0), 0);
         assert_int_equal(ringside_session_set_max_frames(s, 0), RINGSIDE_E_INVALID);
         assert_int_equal(ringside_session_set_max_frames(s, 256), RINGSIDE_E_INVALID);
         assert_int_equal(ringside_session_set_max_frames(s, 255), 0);

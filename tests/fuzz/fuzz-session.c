@@ -21,7 +21,11 @@ int sampler_get_counters_fd(_unused_ Sampler *sampler) {
         return STDERR_FILENO;
 }
 
-int sampler_set_identity(_unused_ Sampler *sampler, _unused_ const struct rs_identity *identity) {
+int sampler_get_tables_fd(_unused_ Sampler *sampler) {
+        return STDERR_FILENO;
+}
+
+int sampler_set_identity(_unused_ Sampler *sampler, _unused_ const struct rs_identity *identity, _unused_ uint32_t tgid_root) {
         return 0;
 }
 

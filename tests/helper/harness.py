@@ -42,12 +42,12 @@ SYMBOLS, SYMBOL_NAMES, MAPS, MAPPINGS, SET_RATE, RATE_SET = range(14, 20)
 OK, E_VERSION, E_IDENTITY = 0, 2, 3
 E_TARGET_GONE, E_TARGET_HIDDEN, E_TARGET_LIMIT, E_STATE, E_HELPER_GONE, E_PROTOCOL = 12, 13, 14, 15, 17, 19
 E_NO_KERNEL_NAMES, E_RATE = 21, 22
-VERSION = 2
+VERSION = 3
 GRANT_TARGETS, GRANT_DIRECT, GRANT_KERNEL, GRANT_SYSTEM = 1, 2, 4, 8
 TARGETS_MAX = 63
 TARGET_ON_EXEC, TARGET_NO_INHERIT, TARGET_CGROUP, TARGET_CGROUP_V1 = 1, 2, 4, 8
 HEAD = struct.Struct("<IIQIi")
-GRANT = struct.Struct("<IIIIQ" + "IIQ" * 8)
+GRANT = struct.Struct("<IIIIQQ" + "IIQ" * 8)
 WELCOME_SIZE = 72 + 4 * 32 + 16 * 8
 CPU_CLOCK = 1
 RECORD_SAMPLE, RECORD_WSAMPLE, RECORD_MAPPING, MAPPING_DELETED, MAPPINGS_SIZE = 1, 2, 5, 1, 32768  # and common/record.h
@@ -412,9 +412,11 @@ def events(hz=99):
     return ("a(sbt)", [("cpu-clock", False, hz)])
 
 
-def options(targets=False, hz=99, ring=65536, **more):
+def options(targets=False, hz=99, ring=65536, tables=0, **more):
     """The options of OpenSession as a{sv}; more: key=(signature, value), None leaves one out."""
     o = {"targets": ("b", targets), "events": events(hz), "ring-size": ("t", ring)}
+    if tables:
+        o["table-size"] = ("t", tables)
     o.update({key.replace("_", "-"): value for key, value in more.items()})
     return [(key, value) for key, value in o.items() if value is not None]
 
@@ -591,9 +593,10 @@ def ring_records(session, size):
     return records, raw
 
 
-def grant_bytes(targets=False, kernel=False, hz=99, ring=65536, depth=127, n_events=1, event=CPU_CLOCK):
+def grant_bytes(targets=False, kernel=False, hz=99, ring=65536, tables=0, depth=127, n_events=1, event=CPU_CLOCK):
     """struct rs_grant."""
-    return GRANT.pack(0, (GRANT_TARGETS if targets else 0) | (GRANT_KERNEL if kernel else 0), depth, n_events, ring, event, 0, hz, *([0] * 21))
+    return GRANT.pack(0, (GRANT_TARGETS if targets else 0) | (GRANT_KERNEL if kernel else 0), depth, n_events, ring, tables,
+                      event, 0, hz, *([0] * 21))
 
 
 def start_direct(**kwargs):

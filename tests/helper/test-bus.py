@@ -82,7 +82,7 @@ def test_options():
         return ("events", ("a(sbt)", list(entries)))
 
     clock = ("cpu-clock", False, 99)
-    good = [("targets", ("b", True)), events(clock), ("ring-size", ("t", 65536)), ("stack-depth", ("u", 255)),
+    good = [("targets", ("b", True)), events(clock), ("ring-size", ("t", 65536)), ("table-size", ("t", 4 * MIB)), ("stack-depth", ("u", 255)),
             ("scope", ("s", "own")), ("kernel", ("s", "no"))]
     evil = "x\n<0>ringside-helper: granted: uid 0 \x1b[2J"
     cases = [[], good + [("nope", ("s", "x"))], good + [("", ("s", "x"))], good + [("Scope", ("s", "own"))],
@@ -94,6 +94,8 @@ def test_options():
                       ("v", ("s", "own"))],
             "kernel": [("s", "yes"), ("s", ""), ("s", "NO"), ("s", evil), ("b", True), ("u", 1), ("v", ("s", "no"))],
             "targets": [("s", "true"), ("u", 1), ("y", 1), ("v", ("b", True)), ("ab", [True])],
+            "table-size": [("t", n) for n in (1, 4096, 2 * MIB, 4 * MIB + 1, 6 * MIB, 1 << 27, 1 << 63, (1 << 64) - 1)] +
+                          [("u", 4 * MIB), ("x", 4 * MIB), ("s", "4194304")],
             "ring-size": [("t", n) for n in (0, 1, 4096, 32768, 65535, 65537, 98304, 1 << 27, 1 << 63, (1 << 64) - 1)] +
                          [("u", 65536), ("x", 65536), ("d", 65536.0)],
             "stack-depth": [("u", 0), ("u", 256), ("u", 0xffffffff), ("t", 100), ("i", 100)],
