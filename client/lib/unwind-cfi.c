@@ -680,7 +680,7 @@ static bool is_common(const CfiReader *reader, uint64_t id, size_t id_size) {
 }
 
 /* P, L and R have data; what is of an unknown letter is skipped by the length of all of it, unless R is behind. */
-static bool read_augmentation(const CfiReader *reader, const char *letters, Cursor *c, CfiCommon *common) {
+static bool read_augmentation(const char *letters, Cursor *c, CfiCommon *common) {
         Cursor data;
 
         if (*letters == 0)
@@ -736,7 +736,7 @@ static bool parse_common(const CfiReader *reader, Cursor *c, CfiCommon *common) 
         common->code_factor = take_uleb(c);
         common->data_factor = take_sleb(c);
         ra = version == 1 ? take_byte(c) : take_uleb(c);
-        if (ra != reader->machine->ra || !read_augmentation(reader, letters, c, common) || c->failed)
+        if (ra != reader->machine->ra || !read_augmentation(letters, c, common) || c->failed)
                 return false;
         while (c->left > 0)
                 if (!execute(&run, c) || c->failed)

@@ -89,6 +89,7 @@ int cfi_next(CfiReader *reader, CfiEntry *ret);
 
 /* In ascending order, without gaps; a rule may be the same as the last. Anything but 0 ends it. */
 typedef int (*CfiEmit)(void *userdata, uint64_t start, uint64_t end, const struct rs_table_rule *rule);
+/* entry->end is as far as it may go, which takes time in proportion. */
 int cfi_run(CfiReader *reader, const CfiEntry *entry, CfiEmit emit, void *userdata);
 
 /* One encoded pointer (DW_EH_PE_*) at data; address: where it stands. Returns the bytes it takes, 0: it is none. */

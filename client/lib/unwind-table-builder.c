@@ -199,7 +199,6 @@ static int emit(void *userdata, uint64_t start, uint64_t end, const struct rs_ta
         int r;
 
         start = MAX(start, b->covered);
-        end = MIN(end, b->end);
         if (start >= end)
                 return 0;
         if (start > b->covered) {
@@ -225,6 +224,7 @@ static int add_entry(Builder *b, CfiEntry entry, enum Source source) {
         r = reserve(&b->entries, &b->entries_allocated, b->n_entries, sizeof(entry), ENTRIES_MAX);
         if (r < 0)
                 return r;
+        entry.end = MIN(entry.end, b->end); /* a PLT has two rows every 16 bytes: that much of it there must be */
         entry.order = (uint32_t) source << ORDER_SOURCE_SHIFT | (uint32_t) b->n_entries;
         b->entries[b->n_entries++] = entry;
         return 0;
@@ -249,6 +249,15 @@ static int compare_entries(const void *pa, const void *pb) {
         if (a->start != b->start)
                 return a->start < b->start ? -1 : 1;
         return a->order < b->order ? -1 : a->order > b->order;
+}
+
+/* What comes after the last of them needs no pages: with one segment for all, as lld makes it, that may be most of it. */
+static void find_end(Builder *b) {
+        uint64_t end = 0;
+
+        for (size_t i = 0; i < b->n_entries; i++)
+                end = MAX(end, b->entries[i].end);
+        b->end = end;
 }
 
 static void sort_entries(Builder *b) {
@@ -412,7 +421,7 @@ static int add_all_rows(Builder *b, CfiReader *eh, CfiReader *debug) {
                 if (r < 0)
                         return r;
         }
-        if (b->covered < b->end) {
+        if (b->covered % RS_TABLE_PAGE != 0) {
                 r = add_row(b, b->covered, 0);
                 if (r < 0)
                         return r;
@@ -451,6 +460,7 @@ static int build(Builder *b, ElfFile *elf) {
                 return r;
         if (b->n_entries == 0)
                 return -ENOENT;
+        find_end(b);
         sort_entries(b);
 
         b->table->n_entries = b->n_entries;

@@ -23,7 +23,10 @@
 typedef struct UnwindTable {
         /* The lowest address of the file's code, as the file counts them, rounded down to RS_TABLE_PAGE. */
         uint64_t base;
-        /* One for each RS_TABLE_PAGE bytes from base on: index of its first row << 32, and how many there are. */
+        /*
+         * One for each RS_TABLE_PAGE bytes from base on, to the end of what has rules: index of its first row << 32, and
+         * how many there are.
+         */
         uint64_t *pages;
         size_t n_pages;
         /*
