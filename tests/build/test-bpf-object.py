@@ -2,7 +2,8 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
 """
 What the compiled programs may call, by where they run. Samplers interrupt anything, a hash's locked bucket
-included: they never update or delete. Nobody discards a ring record, since a discarded one stays readable.
+included: they never update or delete. Nobody discards a ring record, since a discarded one stays readable. Of unwind
+tables, which the client writes, no place is looked at that was not masked to their size; and a call is looked for.
 
     test-bpf-object.py OBJECT
 """
@@ -15,12 +16,16 @@ import sys
 # Numbers from include/uapi/linux/bpf.h.
 MAP_UPDATE_ELEM, MAP_DELETE_ELEM, RINGBUF_DISCARD, PROBE_READ_USER = 2, 3, 133, 112
 RINGBUF_OUTPUT = 130
+CALLS = r"== (232|-1811939328|2483027968)\b"  # call rel32 of x86-64, bl of aarch64
 
 
-def disassemble(path):
-    """Section -> list of helper numbers called in it."""
+def dump(path):
     tool = shutil.which("llvm-objdump") or shutil.which("llvm-objdump-14")
-    text = subprocess.run([tool, "-d", path], check=True, stdout=subprocess.PIPE, text=True).stdout
+    return subprocess.run([tool, "-dr", path], check=True, stdout=subprocess.PIPE, text=True).stdout
+
+
+def calls_by_section(text):
+    """Section -> list of helper numbers called in it."""
     sections, calls = {}, None
     for line in text.splitlines():
         found = re.match(r"Disassembly of section (\S+):", line)
@@ -33,8 +38,65 @@ def disassemble(path):
     return sections
 
 
+class Function:
+    """Its instructions, and for each what it is relocated to, or ""."""
+
+    def __init__(self):
+        self.code, self.to = [], []
+
+    def last(self, at, pattern):
+        """The nearest instruction before that one that is like this; None: there is none."""
+        return next((i for i in range(at - 1, -1, -1) if re.fullmatch(pattern, self.code[i])), None)
+
+    def masks(self, at):
+        """
+        Whether the key of the look-up that begins at this instruction, which loads the map, is masked as the last thing
+        before it is put where it is looked up from, and by what stands in table_mask.
+        """
+        key = self.last(at, r"r2 \+= -\d+")
+        store = self.last(at, rf"\*\(u32 \*\)\(r10 - {self.code[key].split('-')[1]}\) = [rw]\d+") if key is not None else None
+        if store is None or at - store > 4:
+            return False
+        register = self.code[store][-1]
+        mask = re.fullmatch(rf"r{register} &= (r\d+)", self.code[store - 1])
+        load = mask and self.last(store - 1, rf"{mask[1]} = .*")
+        source = load and re.fullmatch(rf"{mask[1]} = \*\(u64 \*\)\((r\d+) \+ 0\)", self.code[load])
+        address = source and self.last(load, rf"{source[1]} = .*")
+        return bool(address is not None and self.to[address] == "table_mask")
+
+
+def functions(text):
+    """Name -> Function. Labels within one do not end it."""
+    found, function = {}, Function()
+    for line in text.splitlines():
+        name = re.match(r"[0-9a-f]+ <(\w+)>:", line)
+        instruction = re.match(r"\s+\d+:\t(?:[0-9a-f]{2} ?)+\t(.*?)(?:\s+<.*>)?$", line)
+        relocated = re.match(r"\s+[0-9a-f]+:\s+R_BPF_\w+\s+(\S+)", line)
+        if name and not name[1].startswith("LBB"):
+            function = found.setdefault(name[1], Function())
+        elif relocated:
+            function.to[-1] = relocated[1]
+        elif instruction:
+            function.code.append(instruction[1])
+            function.to.append("")
+    return found
+
+
+def check_tables(check, text):
+    parts = functions(text)
+    looks = [(name, f, at) for name, f in parts.items() for at, to in enumerate(f.to) if to == "rs_tables"]
+    check("the look-ups in unwind tables were found", {"table_find_process", "unwind_find_mapping", "unwind_frame"} <=
+          {name for name, _, _ in looks})
+    bare = [f"{name}+{at}" for name, f, at in looks if not f.masks(at)]
+    check(f"each of {len(looks)} look-ups in unwind tables is masked {bare or ''}", not bare)
+    called = parts.get("call_before", Function()).code
+    check("what is before a return address is read", f"call {PROBE_READ_USER}" in called and any(re.search(CALLS, c) for c in called))
+    check("each return address is looked at", "call_before" in parts.get("call_turn", Function()).to)
+
+
 def main():
-    sections = disassemble(sys.argv[1])
+    text = dump(sys.argv[1])
+    sections = calls_by_section(text)
     failed = 0
 
     def check(what, good):
@@ -54,6 +116,7 @@ def main():
           preempted and all(131 not in sections[name] for name in preempted))
     # A raw tracepoint is told when it is attached, by who may have been taken over; this, when it is loaded.
     check("no program attaches to whatever one likes", not [name for name in sections if name.startswith("raw_tp")])
+    check_tables(check, text)
     return 1 if failed else 0
 
 
