@@ -1,0 +1,337 @@
+# SPDX-License-Identifier: LGPL-2.1-or-later
+"""
+Unwind tables (common/unwind-table.h), written by hand for a program whose every frame is known: with them its stacks
+are whole, and while they are spoilt, a word at a time or all at once, nothing is told but what a call stands before,
+every sample is accounted for, and the helper goes on.
+
+    test-tables.py TARGET SECONDS [TEST...]
+"""
+
+import collections
+import mmap
+import os
+import random
+import struct
+import subprocess
+import sys
+import threading
+import time
+
+import harness as h
+
+A, B = h.users()
+TARGET, SECONDS = sys.argv[1], int(sys.argv[2])
+MIB = 1 << 20
+HZ, RING, TABLES = 4999, 32 * MIB, 4 * MIB
+# common/unwind-table.h
+PROCESSES, PROBES, RULES_AT, HEAP_AT, PAGE = 8192, 8, 8192 * 32, 8192 * 32 + 65536 * 16, 256
+CFA_REG, AT_CFA, SAME, UNDEFINED, SIGNAL, AT_BASE = 1, 1, 0, 3, 0x80, 2
+CFA_DEREF = 2
+RBP, RSP = 6, 7
+# common/record.h
+RECORD_STACK, RECORD_PROCESS, STACK_GUESSED = 3, 4, 1
+COMPLETE, NO_TABLES, NO_MAPPING, NO_RULE, NO_CALL, END_MAX = 1, 7, 8, 9, 12, 13
+Stack = collections.namedtuple("Stack", "guessed kernel frames")
+Sample = collections.namedtuple("Sample", "pid leaf stack end kernel")
+
+
+def symbols():
+    text = subprocess.run(["nm", TARGET], check=True, stdout=subprocess.PIPE, text=True).stdout
+    return {name: int(address, 16) for address, kind, name in map(str.split, text.splitlines()) if kind in "tT"}
+
+
+S = symbols()
+CODE, CODE_END = S["_start"], S["inner_end"]
+
+
+def rule(cfa=0, reg=0, offset=0, ra=AT_CFA, ra_offset=-8, fp=SAME, fp_offset=0):
+    return struct.pack("<BBBBiii", cfa, reg, fp, ra, offset, fp_offset, ra_offset)
+
+
+RULES = [
+    rule(ra=0, ra_offset=0),
+    rule(CFA_REG, RSP, 8, ra=UNDEFINED),                        # _start
+    rule(CFA_REG, RSP, 8),                                      # inner, and all at their first instruction
+    rule(CFA_REG, RSP, 32),                                     # outer
+    rule(CFA_REG, RSP, 56, fp=AT_CFA, fp_offset=-16),           # middle
+    rule(CFA_REG, RSP, 16),                                     # handler
+    rule(CFA_DEREF, RSP, 160, ra=SIGNAL | AT_BASE, ra_offset=168, fp=AT_BASE, fp_offset=120),
+]
+# Where each rule begins; framed has none. push %rbp is one byte, sub from %rsp four.
+ROWS = sorted([(S["_start"], 1), (S["outer"], 2), (S["outer"] + 4, 3), (S["framed"], 0), (S["middle"], 2),
+               (S["middle"] + 5, 4), (S["handler"], 2), (S["handler"] + 4, 5), (S["restorer"] - 1, 6), (S["inner"], 2)])
+
+
+class Tables:
+    """The memory of a session's tables, and where in it what stands."""
+
+    def __init__(self, session):
+        h.check(len(session.fds) >= 3, f"{len(session.fds)} descriptors with tables")
+        self.map = mmap.mmap(session.fds[2], TABLES)
+        self.used = [(RULES_AT, len(RULES) * 16)]
+        at = HEAP_AT
+        self.list, at = at, at + 3 * 32
+        self.pages, at = at, at + (CODE_END - CODE + PAGE - 1) // PAGE * 8
+        self.rows = at = (at + 4095) // 4096 * 4096
+        self.used += [(self.list, 96), (self.pages, self.rows - self.pages), (self.rows, 4 * (len(ROWS) + 1))]
+        self.fill()
+
+    def fill(self):
+        self.map[RULES_AT:RULES_AT + 16 * len(RULES)] = b"".join(RULES)
+        # One mapping below and one above: the search has something to look for.
+        entries = [(0x1000, 0x2000, 0, 0, 0), (CODE, CODE_END, CODE & ~(PAGE - 1), self.pages // 8, (CODE_END - CODE + PAGE - 1) // PAGE),
+                   (0x7ffff0000000, 0x7ffff0001000, 0, 0, 0)]
+        self.map[self.list:self.list + 96] = b"".join(struct.pack("<QQQII", *e) for e in entries)
+        first = self.rows // 4 + 1
+        rows = [0] + [(address & 0xff) << 24 | number for address, number in ROWS]
+        self.map[self.rows:self.rows + 4 * len(rows)] = struct.pack(f"<{len(rows)}I", *rows)
+        for i, page in enumerate(range(CODE & ~(PAGE - 1), CODE_END, PAGE)):
+            here = [address for address, _ in ROWS if page <= address < page + PAGE]
+            struct.pack_into("<Q", self.map, self.pages + 8 * i, first << 32 | len(here))
+            first += len(here)
+
+    def slot(self, pid, start):
+        return ((start ^ pid) * 0x9e3779b97f4a7c15 & (1 << 64) - 1) >> 40 & PROCESSES - 1
+
+    def publish(self, pid, start, probe=0):
+        place = (self.slot(pid, start) + probe) % PROCESSES * 32
+        struct.pack_into("<QIIQQ", self.map, place, start, pid, 0, 0, 0)
+        struct.pack_into("<Q", self.map, place + 16, self.list // 32 << 32 | 3)
+        self.place = place
+        self.used.append((place, 24))
+
+    def list_of(self):
+        return struct.unpack_from("<Q", self.map, self.place + 16)[0]
+
+
+def parse(records):
+    """Samples, {id: stack}, {pid: start}."""
+    samples, stacks, starts = [], {}, {}
+    for r in records:
+        if r[0] in (h.RECORD_SAMPLE, h.RECORD_WSAMPLE):
+            flags, = struct.unpack_from("<H", r, 6)
+            pid, _, leaf, stack = struct.unpack_from("<IIQQ", r, 16)
+            samples.append(Sample(pid, leaf, stack, flags >> 10, flags & 1))
+        elif r[0] == RECORD_STACK:
+            flags, = struct.unpack_from("<H", r, 6)
+            number, _, n_kernel, n_user = struct.unpack_from("<QIHH", r, 8)
+            stacks[number] = Stack(flags & STACK_GUESSED, n_kernel, struct.unpack_from(f"<{n_kernel + n_user}Q", r, 24))
+        elif r[0] == RECORD_PROCESS:
+            pid, = struct.unpack_from("<I", r, 16)
+            starts[pid], = struct.unpack_from("<Q", r, 32)
+    return samples, stacks, starts
+
+
+class Run:
+    """A session on one target, sampling."""
+
+    def __init__(self, *arguments, way="direct"):
+        self.target = A.spawn(TARGET, *arguments)
+        h.until("the target is its user's", lambda: os.stat(f"/proc/{self.target.pid}").st_uid == A.uid and
+                h.read(f"/proc/{self.target.pid}/comm").startswith(os.path.basename(TARGET)[:15]))
+        self.session = h.open_direct(targets=True, hz=HZ, ring=RING, tables=TABLES)
+        h.check(self.session.hello() == h.OK, "HELLO")
+        self.tables = Tables(self.session)
+        h.check(self.session.target(self.target.pid) == (h.OK, 1), "TARGET")
+        h.check(self.session.start() == h.OK, "START")
+        self.pid = self.target.pid
+        self.start = h.until("it was seen", lambda: self.parse()[2].get(self.pid))
+
+    def parse(self):
+        return parse(h.ring_records(self.session, RING)[0])
+
+    def more(self, n=300):
+        """So many samples more, and the stacks there are by then."""
+        before = len(self.parse()[0])
+        h.until("samples", lambda: len(self.parse()[0]) >= before + n)
+        samples, stacks, _ = self.parse()
+        return samples[before:], stacks
+
+    def counters(self):
+        """taken, emitted, lost; samples by how their walk ended."""
+        n = os.sysconf("SC_NPROCESSORS_CONF")
+        with mmap.mmap(self.session.fds[1], (256 * n + 4095) // 4096 * 4096, mmap.MAP_SHARED, mmap.PROT_READ) as m:
+            each = [struct.unpack_from("<32Q", m, 256 * i) for i in range(n)]
+        sums = [sum(c) for c in zip(*each)]
+        return sums[0], sums[1], sums[2], sums[16:]
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_):
+        self.target.kill()
+        self.target.wait()
+        self.tables.map.close()
+        self.session.close()
+
+
+def check_stacks(samples, stacks, *expected, least=0.99):
+    """Whole stacks, by names of addresses; those that another sample's are may be few: where it begins."""
+    found = collections.Counter()
+    names = {address: name for name, address in S.items()}
+    for s in samples:
+        stack = stacks[s.stack] if s.stack else Stack(0, 0, ())
+        frames = list(stack.frames[stack.kernel:])
+        if s.kernel and frames and S["inner"] <= frames[0] < S["inner_end"]:
+            frames = frames[1:]
+        elif not (S["inner"] <= s.leaf < S["inner_end"]):
+            frames = [s.leaf] + frames
+        found[tuple(names.get(f, hex(f)) for f in frames), s.end, bool(stack.guessed)] += 1
+    good = sum(found[e] for e in expected)
+    h.check(good >= least * len(samples), f"{good} of {len(samples)} are {expected}: {found}")
+
+
+CHAIN = ("after_inner", "after_middle", "after_framed", "after_outer")
+IN_HANDLER = ("after_handled", "restorer", "interrupted", "after_middle", "after_framed", "after_outer")
+
+
+def test_whole():
+    """Without tables of the process nothing but the leaf; with them all; and without again after an exec."""
+    with Run() as run:
+        samples, stacks = run.more(50)
+        check_stacks(samples, stacks, ((), NO_TABLES, False))
+        for probe in (0, PROBES - 1):
+            run.tables.publish(run.pid, run.start, probe)
+            run.more(20)
+            samples, stacks = run.more()
+            check_stacks(samples, stacks, (CHAIN, COMPLETE, True))
+            h.check({bool(s.kernel) for s in samples} == {False, True}, "not both of the user's and the kernel's mode")
+            struct.pack_into("<Q", run.tables.map, run.tables.place + 16, 0)
+        # One further is not looked at.
+        run.tables.publish(run.pid, run.start, PROBES)
+        run.more(20)
+        check_stacks(*run.more(50), ((), NO_TABLES, False))
+        struct.pack_into("<Q", run.tables.map, run.tables.place + 16, 0)
+        # Another process's.
+        run.tables.publish(run.pid, run.start + 1)
+        run.tables.publish(run.pid + 1, run.start)
+        run.more(20)
+        check_stacks(*run.more(50), ((), NO_TABLES, False))
+
+
+def test_signal():
+    """What a signal interrupted has no call before it, and is told; and a frame that only says it is one of a signal is not."""
+    with Run("signal") as run:
+        run.tables.publish(run.pid, run.start)
+        run.more(20)
+        check_stacks(*run.more(), (IN_HANDLER, COMPLETE, True))
+        # inner claims to have been called by a signal that interrupted what is in fact where the stack was.
+        run.tables.map[RULES_AT + 32:RULES_AT + 48] = rule(CFA_REG, RSP, 8, ra=SIGNAL | AT_BASE, ra_offset=24 + 160)
+        run.more(20)
+        samples, stacks = run.more(100)
+        frames = {f for s in samples if s.stack for f in stacks[s.stack].frames[stacks[s.stack].kernel:]
+                  if not S["inner"] <= f < S["inner_end"]}
+        h.check(all(f in (S["restorer"],) or called(f) for f in frames), f"told: {[hex(f) for f in frames]}")
+
+
+def test_exec():
+    """An exec takes the tables of what was there before out of use."""
+    r, w = os.pipe()
+    target = A.spawn("/bin/bash", "-c", f'for ((i = 0; i < 300000; i++)); do :; done; read x <&{r}; exec "{TARGET}"', pass_fds=[r])
+    os.close(r)
+    session = h.open_direct(targets=True, hz=HZ, ring=RING, tables=TABLES)
+    with h.killed(target), session:
+        h.check(session.hello() == h.OK, "HELLO")
+        tables = Tables(session)
+        h.check(session.target(target.pid) == (h.OK, 1) and session.start() == h.OK, "TARGET")
+        start = h.until("it was seen", lambda: parse(h.ring_records(session, RING)[0])[2].get(target.pid))
+        tables.publish(target.pid, start)
+        h.check(tables.list_of() != 0, "it has executed before it was told to")
+        os.write(w, b"\n")
+        h.until("the exec is known to its tables", lambda: tables.list_of() == 0)
+        os.close(w)
+        tables.map.close()
+
+
+# Hostile tables.
+
+with open(TARGET, "rb") as f:
+    FILE = f.read()
+
+
+def code_offset():
+    """Of CODE in the file, by its program headers."""
+    at, = struct.unpack_from("<Q", FILE, 32)
+    size, n = struct.unpack_from("<HH", FILE, 54)
+    for i in range(n):
+        kind, _, offset, address, _, length = struct.unpack_from("<IIQQQQ", FILE, at + i * size)
+        if kind == 1 and address <= CODE < address + length:
+            return offset + CODE - address
+    raise h.Failure("no code in the file")
+
+
+OFFSET = code_offset()
+
+
+def called(address):
+    """A call that this program has stands before it."""
+    if not CODE < address < CODE_END:
+        return False
+    before = FILE[OFFSET:OFFSET + address - CODE][-5:]
+    return before[0] == 0xe8 or before[-2:] == b"\xff\xd0"
+
+
+def spoil(tables, rng, all_of_it):
+    if all_of_it:
+        for at, size in tables.used:
+            tables.map[at:at + size] = rng.randbytes(size)
+        return
+    at, size = rng.choice(tables.used)
+    at += rng.randrange(size)
+    size = rng.choice((1, 2, 4, 8))
+    tables.map[at:at + size] = rng.choice((rng.randbytes(size), b"\0" * size, b"\xff" * size))
+
+
+def hostile(*arguments):
+    seed = int(os.environ.get("RINGSIDE_TEST_SEED", random.randrange(1 << 32)))
+    rng = random.Random(seed)
+    print(f"    seed {seed}", flush=True)
+    with Run(*arguments) as run:
+        stop, rounds = threading.Event(), 0
+
+        def write():
+            nonlocal rounds
+            while not stop.is_set():
+                run.tables.fill()
+                run.tables.publish(run.pid, run.start)
+                del run.tables.used[5:]
+                for _ in range(rng.randrange(1, 20)):
+                    spoil(run.tables, rng, rounds % 16 == 0)
+                    time.sleep(0.0002)
+                rounds += 1
+
+        writer = threading.Thread(target=write)
+        run.tables.publish(run.pid, run.start)
+        writer.start()
+        time.sleep(SECONDS)
+        h.check(run.session.stop() == h.OK, "STOP")
+        stop.set()
+        writer.join()
+        taken, emitted, lost, ends = run.counters()
+        samples, stacks, _ = run.parse()
+        print(f"    {rounds} rounds, {taken} samples, {len(stacks)} stacks; ends: {ends[:END_MAX]}", flush=True)
+        h.check(taken == emitted + lost and taken > 100 * SECONDS, f"{taken} samples taken, {emitted} emitted, {lost} lost")
+        h.check(sum(ends) == taken, f"{sum(ends)} ends of {taken} samples")
+        h.check(sum(1 for n in ends[:END_MAX] if n) >= 7, f"hardly any ends: {ends}")
+        h.check(run.session.start() == h.OK, "START after all that")
+        bad = set()
+        exempt = {S["restorer"], S["interrupted"]} if arguments else set()
+        kernel_mode = {s.stack for s in samples if s.kernel}
+        for number, stack in stacks.items():
+            frames = stack.frames[stack.kernel:]
+            # The first of a sample in the kernel is where that was entered.
+            bad |= {f for f in frames[number in kernel_mode:] if not called(f) and f not in exempt}
+        h.check(not bad, f"told, and no call stands before: {[hex(f) for f in bad]}")
+
+
+def test_hostile():
+    hostile()
+
+
+def test_hostile_signal():
+    hostile("signal")
+
+
+if __name__ == "__main__":
+    TESTS = [test_whole, test_signal, test_exec, test_hostile, test_hostile_signal]
+    h.main(*[t for t in TESTS if t.__name__ in sys.argv[3:] or len(sys.argv) < 4])
