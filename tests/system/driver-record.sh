@@ -11,6 +11,10 @@ fail() {
 }
 ./driver-machine.sh || exit 1
 
+# All there is of the programs, as no one session loads it.
+out=$(./load-programs sampler.bpf.o maps.bpf.o) || fail "programs are refused, or too long"
+echo "$out"
+
 main_job='cd && rm -f shares.ringside && ringside record -F 99 -o shares.ringside -- /test/workload-shares 2 && ringside report shares.ringside'
 
 # Prints what it got if it is not the profile of workload-shares.
