@@ -9,7 +9,6 @@
 #include <inttypes.h>
 #include <poll.h>
 #include <pthread.h>
-#include <signal.h>
 #include <string.h>
 #include <sys/eventfd.h>
 #include <time.h>
@@ -21,6 +20,7 @@
 #include "queue.h"
 #include "store.h"
 #include "symbolizer.h"
+#include "thread.h"
 #include "writer.h"
 
 #define NSEC_PER_MSEC 1000000ULL
@@ -203,18 +203,10 @@ static void *recorder_run(void *userdata) {
 }
 
 static int start_thread(RingsideRecorder *recorder) {
-        sigset_t all, old;
-        int r;
+        int r = thread_start(&recorder->thread, recorder_run, recorder);
 
-        /* The program's signals are for the program's own threads. */
-        (void) sigfillset(&all);
-        (void) pthread_sigmask(SIG_SETMASK, &all, &old);
-        r = pthread_create(&recorder->thread, NULL, recorder_run, recorder);
-        (void) pthread_sigmask(SIG_SETMASK, &old, NULL);
-        if (r != 0)
-                return -r;
-        recorder->thread_started = true;
-        return 0;
+        recorder->thread_started = r >= 0;
+        return r;
 }
 
 /* Once for as long as it has not woken up. */
