@@ -119,7 +119,7 @@ static bool is_unchanged(const Mapping *mapping, const MapsLine *line) {
         char path[PATH_MAX + 32];
         const MappedFile *file = &mapping->file->mapped;
 
-        if (mapping->start != line->start || mapping->end != line->end || mapping->offset != line->offset ||
+        if (mapping->file->forgotten || mapping->start != line->start || mapping->end != line->end || mapping->offset != line->offset ||
             mapping->inode != line->inode)
                 return false;
         if (line->inode == 0)
@@ -280,7 +280,7 @@ static int refresh_from(AddressSpace *space, Refresh *refresh, const char *text,
         hold_files(space, refresh);
         r = read_mappings(space, refresh, text, size, &mappings);
         /* Names of a process that will be gone soon are read while it is there. */
-        if (r == 0 && has_jit(&mappings))
+        if (r == 0 && symbolizer_wants_names(space->symbolizer) && has_jit(&mappings))
                 r = update_perf_map(space, &refresh->dir);
         if (r < 0 || mappings_equal(&space->mappings, &mappings)) {
                 mappings_done(&mappings);

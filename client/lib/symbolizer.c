@@ -48,6 +48,8 @@ struct InternedName {
 
 struct Symbolizer {
         char *proc, *symbol_dir;
+        SymbolizerReadFunc read; /* NULL: names are read */
+        void *userdata;
         SymbolFile **files; /* by id - 1 */
         size_t n_files, allocated;
         SymbolFile *buckets[N_BUCKETS];
@@ -91,6 +93,8 @@ int symbolizer_new(Symbolizer **ret, const SymbolizerOptions *options) {
                           &s->symbol_dir);
         if (r < 0)
                 return r;
+        s->read = options ? options->read : NULL;
+        s->userdata = options ? options->userdata : NULL;
         *ret = TAKE_PTR(s);
         return 0;
 }
@@ -119,6 +123,10 @@ uint64_t symbolizer_get_n_refused(Symbolizer *s) {
 
 const char *symbolizer_get_proc(const Symbolizer *s) {
         return s->proc;
+}
+
+bool symbolizer_wants_names(const Symbolizer *s) {
+        return !s->read;
 }
 
 uint64_t symbolizer_get_serial(Symbolizer *s) {
@@ -217,7 +225,7 @@ static bool is_file_of(const SymbolFile *file, const MapsLine *line) {
 }
 
 static bool is_same_file(const SymbolFile *file, const struct stat *st) {
-        return file->opened && file->st_dev == st->st_dev && file->st_ino == st->st_ino &&
+        return file->opened && !file->forgotten && file->st_dev == st->st_dev && file->st_ino == st->st_ino &&
                file->mapped.size == (uint64_t) st->st_size && file->mtime.tv_sec == st->st_mtim.tv_sec &&
                file->mtime.tv_nsec == st->st_mtim.tv_nsec;
 }
@@ -318,7 +326,7 @@ static int open_by_path(FileQuery *q) {
 /* Met in this very refresh: nothing needs to be opened again. */
 static SymbolFile *find_seen(const FileQuery *q) {
         for (SymbolFile *file = *q->bucket; file; file = file->next)
-                if (is_file_of(file, q->line) && file->seen == q->refresh->serial)
+                if (is_file_of(file, q->line) && file->seen == q->refresh->serial && !file->forgotten)
                         return file;
         return NULL;
 }
@@ -337,11 +345,24 @@ static SymbolFile *find_known(const FileQuery *q) {
         return NULL;
 }
 
+static int read_other(Symbolizer *s, SymbolFile *file) {
+        int r;
+
+        if (file->loaded || !file->elf)
+                return 0;
+        r = s->read(&file->mapped, file->elf, s->userdata);
+        if (r == -ENOMEM)
+                return r;
+        file->loaded = true;
+        elf_file_close(file->elf);
+        return r;
+}
+
 static int load(Symbolizer *s, SymbolFile *file) {
         bool open = file->elf && !file->loaded && file->kind == SYMBOL_FILE_ELF;
         int r;
 
-        r = symbol_file_load(file, s->proc, s->symbol_dir);
+        r = s->read ? read_other(s, file) : symbol_file_load(file, s->proc, s->symbol_dir);
         if (r == -ENOMEM)
                 return r;
         if (r < 0)
@@ -349,6 +370,14 @@ static int load(Symbolizer *s, SymbolFile *file) {
         if (open)
                 s->n_open--;
         return 0;
+}
+
+int symbolizer_read_file(Symbolizer *s, MappedFile *file) {
+        return load(s, (SymbolFile *) file);
+}
+
+void symbolizer_forget_file(MappedFile *file) {
+        ((SymbolFile *) file)->forgotten = true;
 }
 
 /* Those that have been open for longest read their symbols now. */

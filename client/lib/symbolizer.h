@@ -15,6 +15,7 @@
 #include <stdint.h>
 #include <sys/types.h>
 
+struct ElfFile;
 typedef struct Symbolizer Symbolizer;
 typedef struct AddressSpace AddressSpace;
 typedef struct MappedFile MappedFile;
@@ -48,13 +49,26 @@ typedef struct Resolved {
         MappedRange mapped;   /* where it lies; file NULL: in no mapping */
 } Resolved;
 
+/*
+ * For those who want of files something else than names: called once for each ELF file, which is closed afterwards. 0,
+ * -ENOMEM, or another error: the file is refused. Then there are no names of anything.
+ */
+typedef int (*SymbolizerReadFunc)(MappedFile *file, struct ElfFile *elf, void *userdata);
+
 typedef struct SymbolizerOptions {
         const char *symbol_dir; /* holds .build-id/xx/yyyy.debug; NULL: /usr/lib/debug */
         const char *proc;       /* NULL: /proc (tests set another tree) */
+        SymbolizerReadFunc read; /* NULL: names */
+        void *userdata;
 } SymbolizerOptions;
 
 int symbolizer_new(Symbolizer **ret, const SymbolizerOptions *options);
 Symbolizer *symbolizer_free(Symbolizer *symbolizer);
+
+/* Reads of file, which was mapped somewhere, what is wanted, if that was not done yet. Fails with -ENOMEM only. */
+int symbolizer_read_file(Symbolizer *symbolizer, MappedFile *file);
+/* When it is met again, it is opened again, as another file. */
+void symbolizer_forget_file(MappedFile *file);
 
 /* Files the symbolizer gave up on (too big, malformed, changed): for one line in the summary. */
 uint64_t symbolizer_get_n_refused(Symbolizer *symbolizer);
