@@ -1,0 +1,561 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+
+/*
+ * The memory of the tables, with tables and mappings that are made up here: the functions below take the place of the
+ * library's.
+ */
+
+#include "unwind-images.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <string.h>
+#include <time.h>
+
+#include <cmocka.h>
+
+#include "symbol-file.h"
+#include "unwind-table-builder.h"
+
+#define SIZE RS_TABLE_SIZE_MIN
+#define HEAP (SIZE - RS_TABLE_HEAP_AT)
+
+/* ---- what is made up ---- */
+
+/* What the next table is like. */
+static size_t next_n_pages, next_n_rules;
+static int next_error;
+static unsigned n_made;
+static int64_t allocations_left = -1; /* then each fails */
+
+void *__real_calloc(size_t n, size_t size);
+void *__wrap_calloc(size_t n, size_t size);
+
+void *__wrap_calloc(size_t n, size_t size) {
+        if (allocations_left == 0)
+                return NULL;
+        allocations_left -= allocations_left > 0;
+        return __real_calloc(n, size);
+}
+
+/* Page i has one row, number i + 1, of rule i % n_rules. */
+int unwind_table_new(UnwindTable **ret, _unused_ ElfFile *elf) {
+        UnwindTable *t;
+
+        if (next_error < 0)
+                return next_error;
+        t = calloc(1, sizeof(*t));
+        if (!t)
+                return -ENOMEM;
+        t->base = 0x1000;
+        t->n_pages = next_n_pages;
+        t->n_rows = next_n_pages + 1;
+        t->n_rules = next_n_rules;
+        t->pages = calloc(t->n_pages, sizeof(*t->pages));
+        t->rows = calloc(t->n_rows, sizeof(*t->rows));
+        t->rules = calloc(t->n_rules, sizeof(*t->rules));
+        if (!t->pages || !t->rows || !t->rules) {
+                unwind_table_free(t);
+                return -ENOMEM;
+        }
+        for (size_t i = 0; i < t->n_pages; i++) {
+                t->pages[i] = (uint64_t) (i + 1) << 32 | 1;
+                t->rows[i + 1] = 0x10U << RS_TABLE_ROW_SHIFT | (uint32_t) (i % next_n_rules);
+        }
+        for (size_t i = 1; i < t->n_rules; i++)
+                t->rules[i] = (struct rs_table_rule){ .cfa = RS_CFA_REG, .reg = 7, .cfa_offset = (int32_t) i * 8 };
+        n_made++;
+        *ret = t;
+        return 0;
+}
+
+UnwindTable *unwind_table_free(UnwindTable *t) {
+        if (!t)
+                return NULL;
+        free(t->pages);
+        free(t->rows);
+        free(t->rules);
+        free(t);
+        return NULL;
+}
+
+/* Files are mapped as they are. */
+bool elf_file_get_address(const ElfFile *elf, uint64_t offset, uint64_t *ret) {
+        *ret = offset;
+        return elf != NULL;
+}
+
+struct AddressSpace {
+        size_t n;
+        MappedRange *ranges;
+};
+
+size_t address_space_get_n_mappings(const AddressSpace *space) {
+        return space->n;
+}
+
+void address_space_get_mapping(const AddressSpace *space, size_t index, MappedRange *ret) {
+        *ret = space->ranges[index];
+}
+
+/* ---- the fixture ---- */
+
+typedef struct Fixture {
+        uint8_t *bytes;
+        UnwindMemory *memory;
+        UnwindImages *images;
+} Fixture;
+
+static int set_up(void **state) {
+        Fixture *f = calloc(1, sizeof(*f));
+
+        assert_non_null(f);
+        f->bytes = calloc(1, SIZE);
+        assert_non_null(f->bytes);
+        assert_return_code(unwind_memory_new(&f->memory, f->bytes, SIZE), 0);
+        assert_return_code(unwind_images_new(&f->images, f->memory), 0);
+        next_error = 0;
+        next_n_rules = 3;
+        n_made = 0;
+        *state = f;
+        return 0;
+}
+
+static int tear_down(void **state) {
+        Fixture *f = *state;
+
+        unwind_images_free(f->images);
+        unwind_memory_free(f->memory);
+        free(f->bytes);
+        free(f);
+        return 0;
+}
+
+/* A file whose table takes so many bytes of the heap, more or less. */
+static void read_file(Fixture *f, SymbolFile *file, size_t bytes) {
+        next_n_pages = bytes / 12;
+        file->elf = (ElfFile *) f; /* not looked into */
+        assert_int_equal(unwind_images_read(&file->mapped, file->elf, f->images), next_error);
+        file->loaded = true;
+}
+
+static UnwindList *map_file(Fixture *f, SymbolFile *file) {
+        MappedRange range = { .start = 0x7f0000001000, .end = 0x7f0000101000, .offset = 0x1000, .file = &file->mapped };
+        AddressSpace space = { .n = 1, .ranges = &range };
+        UnwindList *list = NULL;
+
+        assert_return_code(unwind_list_new(&list, f->images, &space, NULL), 0);
+        assert_non_null(list);
+        return list;
+}
+
+static UnwindImagesStatistics statistics(Fixture *f) {
+        UnwindImagesStatistics s;
+
+        unwind_images_get_statistics(f->images, &s);
+        return s;
+}
+
+static void wait_ms(unsigned ms) {
+        nanosleep(&(struct timespec){ .tv_nsec = ms * 1000000L }, NULL);
+}
+
+/* As the programs do it. */
+static const struct rs_table_mapping *mappings_of(const Fixture *f, uint64_t value, uint32_t *ret_n) {
+        uint64_t at = (value >> 32) * 32;
+
+        *ret_n = (uint32_t) value;
+        assert_true(at >= RS_TABLE_HEAP_AT && at + *ret_n * 32 <= SIZE);
+        return (const struct rs_table_mapping *) (f->bytes + at);
+}
+
+static uint32_t rule_of(const Fixture *f, const struct rs_table_mapping *m, uint64_t address) {
+        uint64_t page = (address - m->bias) >> RS_TABLE_PAGE_SHIFT, entry;
+        const uint32_t *rows = (const uint32_t *) f->bytes;
+
+        assert_true(page < m->n_pages);
+        entry = ((const uint64_t *) f->bytes)[m->pages + page];
+        for (uint32_t i = (uint32_t) entry; i-- > 0;)
+                if (rows[(entry >> 32) + i] >> RS_TABLE_ROW_SHIFT <= (address & 0xff))
+                        return rows[(entry >> 32) + i] & RS_TABLE_ROW_RULE;
+        return rows[(entry >> 32) - 1] & RS_TABLE_ROW_RULE;
+}
+
+/* ---- the memory alone ---- */
+
+static void test_heap(void **state) {
+        Fixture *f = *state;
+        UnwindExtent a, b, c;
+        uint64_t t = 1000;
+
+        assert_int_equal(unwind_memory_take(f->memory, 0, t, &a), -ENOBUFS);
+        assert_int_equal(unwind_memory_take(f->memory, HEAP + 1, t, &a), -ENOBUFS);
+        assert_int_equal(unwind_memory_take(f->memory, UINT64_MAX, t, &a), -ENOBUFS);
+        assert_return_code(unwind_memory_take(f->memory, 1, t, &a), 0);
+        assert_int_equal(a.n, 1);
+        assert_int_equal(unwind_memory_offset(&a), RS_TABLE_HEAP_AT);
+        assert_return_code(unwind_memory_take(f->memory, RS_TABLE_CHUNK + 1, t, &b), 0);
+        assert_int_equal(b.n, 2);
+        assert_int_equal(b.chunk, 1);
+        assert_ptr_equal(unwind_memory_at(f->memory, &b), f->bytes + RS_TABLE_HEAP_AT + RS_TABLE_CHUNK);
+
+        /* Not before the time. */
+        unwind_memory_give_back(f->memory, &a, t);
+        assert_int_equal(a.n, 0);
+        assert_return_code(unwind_memory_take(f->memory, 1, t + UNWIND_MEMORY_GRACE - 1, &c), 0);
+        assert_int_equal(c.chunk, 3);
+        assert_return_code(unwind_memory_take(f->memory, 1, t + UNWIND_MEMORY_GRACE, &a), 0);
+        assert_int_equal(a.chunk, 0);
+
+        assert_true(unwind_memory_will_have(f->memory, HEAP - 4 * RS_TABLE_CHUNK));
+        assert_false(unwind_memory_will_have(f->memory, HEAP - 4 * RS_TABLE_CHUNK + 1));
+        assert_return_code(unwind_memory_take(f->memory, HEAP - 4 * RS_TABLE_CHUNK, t, &a), 0);
+        assert_int_equal(unwind_memory_take(f->memory, 1, t, &a), -ENOBUFS);
+}
+
+static void test_sizes(_unused_ void **state) {
+        UnwindMemory *m;
+        uint64_t word = 0;
+
+        assert_int_equal(unwind_memory_new(&m, &word, RS_TABLE_SIZE_MIN / 2), -EINVAL);
+        assert_int_equal(unwind_memory_new(&m, &word, RS_TABLE_SIZE_MIN + RS_TABLE_CHUNK), -EINVAL);
+        assert_int_equal(unwind_memory_new(&m, &word, 2UL * RS_TABLE_SIZE_MAX), -EINVAL);
+}
+
+static void test_rules(void **state) {
+        Fixture *f = *state;
+        struct rs_table_rule rule = { .cfa = RS_CFA_REG, .reg = 7 };
+        const struct rs_table_rule *rules = (const struct rs_table_rule *) (f->bytes + RS_TABLE_RULES_AT);
+        uint32_t a, b;
+
+        assert_return_code(unwind_memory_add_rule(f->memory, &(struct rs_table_rule){ .reg = 3 }, &a), 0);
+        assert_int_equal(a, 0);
+        for (uint32_t i = 1; i < RS_TABLE_RULES; i++) {
+                rule.cfa_offset = (int32_t) i;
+                assert_return_code(unwind_memory_add_rule(f->memory, &rule, &a), 0);
+                assert_int_equal(a, i);
+        }
+        assert_return_code(unwind_memory_add_rule(f->memory, &rule, &b), 0);
+        assert_int_equal(b, a);
+        assert_memory_equal(&rules[b], &rule, sizeof(rule));
+        assert_int_equal(rules[0].cfa, RS_CFA_NONE);
+        rule.fp = RS_REG_AT_CFA;
+        assert_int_equal(unwind_memory_add_rule(f->memory, &rule, &b), -ENOBUFS);
+}
+
+/* Processes whose slots are looked for from the same place on. */
+static void test_slots(void **state) {
+        Fixture *f = *state;
+        struct rs_table_process *slots = (struct rs_table_process *) f->bytes;
+        unsigned taken[RS_TABLE_PROBES], slot, n = 0;
+        uint64_t start = 0;
+
+        for (; n < RS_TABLE_PROBES; start++) {
+                if (rs_table_slot(17, start) != RS_TABLE_PROCESSES - 2)
+                        continue;
+                assert_return_code(unwind_memory_take_slot(f->memory, 17, start, &taken[n]), 0);
+                assert_int_equal(taken[n], (RS_TABLE_PROCESSES - 2 + n) % RS_TABLE_PROCESSES);
+                assert_int_equal(slots[taken[n]].pid, 17);
+                assert_int_equal(slots[taken[n]].start, start);
+                assert_true(unwind_memory_publish(f->memory, taken[n], 5));
+                assert_int_equal(slots[taken[n]].list, 5);
+                n++;
+        }
+        while (rs_table_slot(17, start) != RS_TABLE_PROCESSES - 2)
+                start++;
+        assert_int_equal(unwind_memory_take_slot(f->memory, 17, start, &slot), -ENOBUFS);
+
+        unwind_memory_give_slot_back(f->memory, taken[3]);
+        assert_int_equal(slots[taken[3]].list, 0);
+        assert_return_code(unwind_memory_take_slot(f->memory, 17, start, &slot), 0);
+        assert_int_equal(slot, taken[3]);
+        assert_int_equal(slots[slot].start, start);
+
+        /* The programs store 0: nothing is published over that once, */
+        slots[taken[0]].list = 0;
+        assert_false(unwind_memory_publish(f->memory, taken[0], 6));
+        assert_int_equal(slots[taken[0]].list, 0);
+        /* and from then on again. */
+        assert_true(unwind_memory_publish(f->memory, taken[0], 7));
+        assert_int_equal(slots[taken[0]].list, 7);
+}
+
+/* ---- images and lists ---- */
+
+static void test_table(void **state) {
+        Fixture *f = *state;
+        SymbolFile first = {}, file = {};
+        const struct rs_table_mapping *m;
+        UnwindList *list;
+        uint32_t n;
+
+        next_n_rules = 5;
+        read_file(f, &first, 50000);
+        next_n_rules = 9; /* of which five are known */
+        read_file(f, &file, 20000);
+        list = map_file(f, &file);
+        m = mappings_of(f, unwind_list_get_value(list), &n);
+        assert_int_equal(n, 1);
+        assert_int_equal(m->start, 0x7f0000001000);
+        assert_int_equal(m->end, 0x7f0000101000);
+        assert_int_equal(m->bias, 0x7f0000001000); /* base and offset are the same */
+        assert_int_equal(m->n_pages, 20000 / 12);
+        for (uint32_t i = 0; i < m->n_pages; i++) {
+                assert_int_equal(rule_of(f, m, m->bias + i * 256 + 0x20), i % 9);
+                /* Before the first of the page: the row before. */
+                assert_int_equal(rule_of(f, m, m->bias + i * 256), i == 0 ? 0 : (i - 1) % 9);
+        }
+        assert_false(unwind_list_is_waiting(list));
+        assert_int_equal(statistics(f).images, 2);
+        unwind_list_unref(list, f->images);
+}
+
+static void test_build_id(void **state) {
+        Fixture *f = *state;
+        SymbolFile a = { .mapped = { .build_id = "x", .build_id_len = 20 } }, b = a, other = { .mapped = { .build_id = "y", .build_id_len = 20 } };
+        SymbolFile none = {}, also_none = {};
+
+        read_file(f, &a, 10000);
+        read_file(f, &b, 10000);
+        assert_int_equal(n_made, 1);
+        assert_ptr_equal(a.mapped.userdata, b.mapped.userdata);
+        read_file(f, &other, 10000);
+        read_file(f, &none, 10000);
+        read_file(f, &also_none, 10000);
+        assert_int_equal(n_made, 4);
+        assert_int_equal(statistics(f).images, 4);
+}
+
+static void test_malformed(void **state) {
+        Fixture *f = *state;
+        SymbolFile bad = { .mapped = { .build_id = "x", .build_id_len = 20 } }, good = bad, empty = {};
+        UnwindList *list;
+        uint32_t n;
+
+        next_error = -EBADMSG;
+        read_file(f, &bad, 10000);
+        assert_int_equal(statistics(f).refused, 1);
+        next_error = -ENOENT;
+        next_n_pages = 1;
+        assert_return_code(unwind_images_read(&empty.mapped, NULL, f->images), 0);
+        assert_int_equal(statistics(f).refused, 1);
+        next_error = 0;
+        /* That one of its build id is malformed says nothing of another. */
+        read_file(f, &good, 10000);
+        assert_int_equal(statistics(f).images, 1);
+
+        list = map_file(f, &bad);
+        assert_int_equal(mappings_of(f, unwind_list_get_value(list), &n)->n_pages, 0);
+        assert_false(unwind_list_is_waiting(list));
+        unwind_list_unref(list, f->images);
+}
+
+/* Where a file's first page is, is the file's to say. */
+static void test_bias(void **state) {
+        Fixture *f = *state;
+        SymbolFile file = {}, unread = {};
+        MappedRange ranges[] = {
+                { .start = 0x10000, .end = 0x20000, .offset = 0, .file = &file.mapped },      /* begins before its first page */
+                { .start = 0x30000, .end = 0x40000, .offset = 0x4000, .file = &file.mapped },
+                { .start = 0x40000, .end = 0x41000, .offset = 0x14000, .file = &file.mapped }, /* goes on */
+                { .start = 0x50000, .end = 0x5f000, .offset = 0x1008, .file = &file.mapped }, /* no multiple */
+                { .start = 0x60000, .end = 0x61000, .offset = 0xf000000, .file = &file.mapped }, /* below address 0 */
+                { .start = 0x61000, .end = 0x62000, .offset = 0, .file = &unread.mapped },
+        };
+        AddressSpace space = { .n = ELEMENTSOF(ranges), .ranges = ranges };
+        const struct rs_table_mapping *m;
+        UnwindList *list;
+        uint32_t n;
+
+        read_file(f, &file, 100000);
+        unread.elf = file.elf;
+        assert_return_code(unwind_list_new(&list, f->images, &space, NULL), 0);
+        m = mappings_of(f, unwind_list_get_value(list), &n);
+        assert_int_equal(n, 6);
+        assert_true(m[0].start == 0x10000 && m[0].end == 0x11000 && m[0].n_pages == 0);
+        assert_true(m[1].start == 0x11000 && m[1].end == 0x20000 && m[1].bias == 0x11000 && m[1].n_pages == 100000 / 12);
+        assert_true(m[2].start == 0x30000 && m[2].end == 0x41000 && m[2].bias == 0x2d000 && m[2].n_pages > 0);
+        assert_true(m[3].start == 0x50000 && m[3].n_pages == 0);
+        assert_true(m[4].start == 0x60000 && m[4].n_pages == 0);
+        assert_true(m[5].start == 0x61000 && m[5].n_pages == 0);
+        assert_true(unwind_list_is_waiting(list)); /* for the one that was not read */
+        for (uint32_t i = 0; i < n; i++) {
+                assert_true(m[i].bias <= m[i].start && m[i].bias % RS_TABLE_PAGE == 0);
+                assert_true(i == 0 || m[i].start >= m[i - 1].end);
+        }
+        unwind_list_unref(list, f->images);
+}
+
+/* What is in no list goes first, oldest first, and its room is used after a while. */
+static void test_eviction(void **state) {
+        Fixture *f = *state;
+        SymbolFile files[4] = {};
+        UnwindList *lists[3], *list;
+        uint32_t n;
+
+        for (unsigned i = 0; i < 3; i++) {
+                read_file(f, &files[i], HEAP * 3 / 10);
+                lists[i] = map_file(f, &files[i]);
+        }
+        assert_int_equal(statistics(f).images, 3);
+        unwind_list_unref(lists[1], f->images);
+        unwind_list_unref(lists[0], f->images);
+        assert_int_equal(statistics(f).evictions, 0);
+
+        read_file(f, &files[3], HEAP * 3 / 10);
+        assert_int_equal(statistics(f).evictions, 1); /* that of the second */
+        assert_true(unwind_images_tick(f->images) > 0);
+        list = map_file(f, &files[3]);
+        assert_true(unwind_list_is_waiting(list));
+        assert_int_equal(mappings_of(f, unwind_list_get_value(list), &n)->n_pages, 0);
+        unwind_list_unref(list, f->images);
+
+        wait_ms(110);
+        assert_int_equal(unwind_images_tick(f->images), 0);
+        list = map_file(f, &files[3]);
+        assert_false(unwind_list_is_waiting(list));
+        assert_int_not_equal(mappings_of(f, unwind_list_get_value(list), &n)->n_pages, 0);
+        unwind_list_unref(list, f->images);
+        assert_true(unwind_images_wants_file(f->images, &files[1].mapped));
+        assert_false(unwind_images_wants_file(f->images, &files[0].mapped));
+        assert_int_equal(statistics(f).images, 3);
+
+        /* As one that was opened again. */
+        read_file(f, &files[1], HEAP * 3 / 10);
+        assert_int_equal(statistics(f).evictions, 2);
+        assert_int_equal(statistics(f).no_room, 0);
+        unwind_list_unref(lists[2], f->images);
+}
+
+static void test_no_room(void **state) {
+        Fixture *f = *state;
+        SymbolFile a = {}, b = {}, huge = {};
+        UnwindList *list, *other;
+
+        read_file(f, &huge, 2 * HEAP);
+        assert_int_equal(statistics(f).no_room, 1);
+        read_file(f, &a, HEAP * 6 / 10);
+        list = map_file(f, &a);
+        read_file(f, &b, HEAP * 6 / 10);
+        assert_int_equal(statistics(f).no_room, 2);
+        assert_int_equal(statistics(f).evictions, 0);
+        other = map_file(f, &b);
+        assert_true(unwind_list_is_waiting(other));
+        assert_false(unwind_images_wants_file(f->images, &b.mapped)); /* so soon */
+        assert_int_equal(unwind_images_tick(f->images), 0);
+        unwind_list_unref(list, f->images);
+        unwind_list_unref(other, f->images);
+}
+
+static void test_too_many_rules(void **state) {
+        Fixture *f = *state;
+        SymbolFile many = {}, few = {};
+
+        next_n_rules = RS_TABLE_RULES + 1;
+        read_file(f, &many, 10000);
+        assert_int_equal(statistics(f).refused, 1);
+        assert_int_equal(statistics(f).images, 0);
+        next_n_rules = 100; /* they are known by now */
+        read_file(f, &few, 10000);
+        assert_int_equal(statistics(f).images, 1);
+}
+
+static void test_same(void **state) {
+        Fixture *f = *state;
+        SymbolFile file = {};
+        MappedRange range = { .start = 0x10000, .end = 0x20000, .offset = 0x1000, .file = &file.mapped };
+        AddressSpace space = { .n = 1, .ranges = &range }, empty = {};
+        UnwindList *list, *same;
+
+        read_file(f, &file, 10000);
+        assert_return_code(unwind_list_new(&list, f->images, &space, NULL), 0);
+        assert_return_code(unwind_list_new(&same, f->images, &space, list), 0);
+        assert_ptr_equal(same, list);
+        range.end += 0x1000;
+        assert_return_code(unwind_list_new(&same, f->images, &space, list), 0);
+        assert_ptr_not_equal(same, list);
+        assert_ptr_equal(unwind_list_ref(same), same);
+        unwind_list_unref(same, f->images);
+        unwind_list_unref(same, f->images);
+        unwind_list_unref(list, f->images);
+        assert_return_code(unwind_list_new(&list, f->images, &empty, NULL), 0);
+        assert_null(list);
+        assert_null(unwind_list_unref(NULL, f->images));
+}
+
+/* More than can be told: those of files stay. */
+static void test_many(void **state) {
+        Fixture *f = *state;
+        enum { MANY = 60000 };
+        _cleanup_free_ MappedRange *ranges = calloc(MANY, sizeof(*ranges));
+        AddressSpace space = { .ranges = ranges };
+        SymbolFile file = {}, jit = { .kind = SYMBOL_FILE_JIT };
+        const struct rs_table_mapping *m;
+        UnwindList *list;
+        uint32_t n;
+
+        read_file(f, &file, 10000);
+        for (size_t i = 0; i < MANY; i++)
+                ranges[i] = (MappedRange){ 0x100000 + i * 0x2000, 0x101000 + i * 0x2000, 0x1000, i % 100 == 99 ? &file.mapped : &jit.mapped };
+        space.n = 30000;
+        assert_return_code(unwind_list_new(&list, f->images, &space, NULL), 0);
+        mappings_of(f, unwind_list_get_value(list), &n);
+        assert_int_equal(n, 30000);
+        unwind_list_unref(list, f->images);
+        space.n = MANY;
+        assert_return_code(unwind_list_new(&list, f->images, &space, NULL), 0);
+        m = mappings_of(f, unwind_list_get_value(list), &n);
+        assert_int_equal(n, 600);
+        assert_int_equal(m[599].start, 0x100000 + 59999 * 0x2000);
+        unwind_list_unref(list, f->images);
+}
+
+/* Whichever allocation fails, nothing is lost but the table or list, and the next one is made. */
+static void test_allocations(void **state) {
+        Fixture *f = *state;
+
+        for (unsigned i = 0, r = 1; r != 0; i++) {
+                SymbolFile *file = __real_calloc(1, sizeof(*file));
+                MappedRange range = { .start = 0x10000, .end = 0x20000, .offset = 0x1000, .file = &file->mapped };
+                AddressSpace space = { .n = 1, .ranges = &range };
+                UnwindList *list = NULL;
+
+                file->elf = (ElfFile *) f;
+                file->mapped.build_id_len = 8;
+                memcpy(file->mapped.build_id, &i, sizeof(i));
+                next_n_pages = 10;
+                allocations_left = i;
+                r = unwind_images_read(&file->mapped, file->elf, f->images) < 0 ||
+                    unwind_list_new(&list, f->images, &space, NULL) < 0;
+                allocations_left = -1;
+                if (r == 0)
+                        assert_true(i > 5);
+                assert_return_code(unwind_images_read(&file->mapped, file->elf, f->images), 0);
+                unwind_list_unref(list, f->images);
+                assert_return_code(unwind_list_new(&list, f->images, &space, NULL), 0);
+                assert_false(unwind_list_is_waiting(list));
+                unwind_list_unref(list, f->images);
+                free(file);
+        }
+}
+
+int main(void) {
+        const struct CMUnitTest tests[] = {
+                cmocka_unit_test_setup_teardown(test_heap, set_up, tear_down),
+                cmocka_unit_test(test_sizes),
+                cmocka_unit_test_setup_teardown(test_rules, set_up, tear_down),
+                cmocka_unit_test_setup_teardown(test_slots, set_up, tear_down),
+                cmocka_unit_test_setup_teardown(test_table, set_up, tear_down),
+                cmocka_unit_test_setup_teardown(test_build_id, set_up, tear_down),
+                cmocka_unit_test_setup_teardown(test_malformed, set_up, tear_down),
+                cmocka_unit_test_setup_teardown(test_bias, set_up, tear_down),
+                cmocka_unit_test_setup_teardown(test_eviction, set_up, tear_down),
+                cmocka_unit_test_setup_teardown(test_no_room, set_up, tear_down),
+                cmocka_unit_test_setup_teardown(test_too_many_rules, set_up, tear_down),
+                cmocka_unit_test_setup_teardown(test_same, set_up, tear_down),
+                cmocka_unit_test_setup_teardown(test_many, set_up, tear_down),
+                cmocka_unit_test_setup_teardown(test_allocations, set_up, tear_down),
+        };
+
+        return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,501 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+
+/*
+ * Real processes, whose tables are then looked up as the programs do it and compared with those made of their files. The
+ * programs' only store, a 0 where a process becomes another program, is done here.
+ */
+
+#include "unwinder.h"
+
+#include <dlfcn.h>
+#include <fcntl.h>
+#include <inttypes.h>
+#include <setjmp.h>
+#include <signal.h>
+#include <stdarg.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/wait.h>
+#include <time.h>
+
+#include <cmocka.h>
+
+#include "proc-file.h"
+#include "unwind-table-builder.h"
+
+#define SIZE (16U << 20)
+#define PATIENCE_MS 10000
+
+typedef struct Fixture {
+        uint8_t *bytes;
+        Unwinder *unwinder;
+        uint64_t noted;
+} Fixture;
+
+static int set_up(void **state) {
+        Fixture *f = calloc(1, sizeof(*f));
+
+        assert_non_null(f);
+        f->bytes = mmap(NULL, SIZE, PROT_READ | PROT_WRITE, MAP_ANONYMOUS | MAP_SHARED, -1, 0);
+        assert_ptr_not_equal(f->bytes, MAP_FAILED);
+        assert_return_code(unwinder_new(&f->unwinder, f->bytes, SIZE), 0);
+        *state = f;
+        return 0;
+}
+
+static int tear_down(void **state) {
+        Fixture *f = *state;
+
+        unwinder_free(f->unwinder);
+        munmap(f->bytes, SIZE);
+        free(f);
+        return 0;
+}
+
+static void pause_ms(unsigned ms) {
+        nanosleep(&(struct timespec){ .tv_nsec = ms * 1000000L }, NULL);
+}
+
+/* ---- children ---- */
+
+typedef struct Child {
+        pid_t pid;
+        uint64_t start;
+        int to, from; /* pipes */
+} Child;
+
+/* Answers each byte when it has done what that asks for. */
+static void child_main(int in, int out) {
+        char c;
+
+        while (read(in, &c, 1) == 1) {
+                if (c == 'l' && /* which nothing here is linked with */
+                    !dlopen("libresolv.so.2", RTLD_NOW))
+                        _exit(1);
+                if (c == 'x') {
+                        char a[16], b[16];
+
+                        snprintf(a, sizeof(a), "%d", in);
+                        snprintf(b, sizeof(b), "%d", out);
+                        execl("/proc/self/exe", "test-unwinder", a, b, NULL);
+                        _exit(1);
+                }
+                if (c == 'm')
+                        for (size_t i = 0; i < 20000; i++) { /* each its own, for the pages between them are not executable */
+                                char *p = (char *) 0x100000000000 + i * 0x2000;
+
+                                if (mmap(p, 0x1000, PROT_READ | PROT_EXEC, MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED, -1, 0) != p)
+                                        _exit(1);
+                        }
+                if (write(out, &c, 1) != 1)
+                        break;
+        }
+        _exit(0);
+}
+
+static Child child_new(void) {
+        int to[2], from[2];
+        Child child;
+
+        assert_return_code(pipe(to), errno);
+        assert_return_code(pipe(from), errno);
+        child.pid = fork();
+        assert_return_code(child.pid, errno);
+        if (child.pid == 0) {
+                close_fd(to[1]);
+                close_fd(from[0]);
+                child_main(to[0], from[1]);
+        }
+        close_fd(to[0]);
+        close_fd(from[1]);
+        child.to = to[1];
+        child.from = from[0];
+        child.start = proc_file_read_start(child.pid);
+        return child;
+}
+
+static void child_do(const Child *child, char c) {
+        char answer;
+
+        assert_int_equal(write(child->to, &c, 1), 1);
+        assert_int_equal(read(child->from, &answer, 1), 1);
+}
+
+static void child_end(const Child *child) {
+        close_fd(child->to);
+        close_fd(child->from);
+        (void) kill(child->pid, SIGKILL); /* younger ones have its pipes, too */
+        assert_int_equal(waitpid(child->pid, NULL, 0), child->pid);
+}
+
+/* ---- records ---- */
+
+static void note(Fixture *f, const Child *child, enum RingsideProcessKind kind, uint32_t ppid) {
+        RingsideRecord record = {
+                .type = RINGSIDE_PROCESS,
+                .pid = (uint32_t) child->pid,
+                .tid = (uint32_t) child->pid,
+                .process = { .kind = kind, .ppid = ppid, .start = child->start },
+        };
+
+        unwinder_note(f->unwinder, &record);
+        f->noted++;
+}
+
+static void note_mapping(Fixture *f, const Child *child, uint64_t address) {
+        RingsideRecord record = {
+                .type = RINGSIDE_MAPPING,
+                .pid = (uint32_t) child->pid,
+                .mapping = { .process_start = child->start, .start = address, .end = address + 0x1000, .path = "" },
+        };
+
+        unwinder_note(f->unwinder, &record);
+        f->noted++;
+}
+
+static void note_sample(Fixture *f, const Child *child, enum RingsideWalkEnd end) {
+        RingsideRecord record = { .type = RINGSIDE_SAMPLE, .pid = (uint32_t) child->pid, .sample.walk_end = end };
+
+        unwinder_note(f->unwinder, &record);
+}
+
+static UnwinderStatistics statistics(Fixture *f) {
+        UnwinderStatistics s;
+
+        unwinder_get_statistics(f->unwinder, &s);
+        return s;
+}
+
+/* ---- as the programs see it ---- */
+
+static struct rs_table_process *find_slot(const Fixture *f, const Child *child) {
+        struct rs_table_process *slots = (struct rs_table_process *) f->bytes;
+        uint32_t first = rs_table_slot((uint32_t) child->pid, child->start);
+
+        for (unsigned i = 0; i < RS_TABLE_PROBES; i++) {
+                struct rs_table_process *p = &slots[(first + i) % RS_TABLE_PROCESSES];
+
+                if (p->pid == (uint32_t) child->pid && p->start == child->start)
+                        return p;
+        }
+        return NULL;
+}
+
+static uint64_t find_list(const Fixture *f, const Child *child) {
+        struct rs_table_process *p = find_slot(f, child);
+
+        return p ? __atomic_load_n(&p->list, __ATOMIC_ACQUIRE) : 0;
+}
+
+static const struct rs_table_mapping *find_mapping(const Fixture *f, uint64_t list, uint64_t address) {
+        const struct rs_table_mapping *m = (const struct rs_table_mapping *) f->bytes + (list >> 32);
+
+        for (uint32_t i = 0; i < (uint32_t) list; i++)
+                if (m[i].start <= address && address < m[i].end)
+                        return &m[i];
+        return NULL;
+}
+
+static struct rs_table_rule find_rule(const Fixture *f, const struct rs_table_mapping *m, uint64_t address) {
+        uint64_t page = (address - m->bias) >> RS_TABLE_PAGE_SHIFT, entry;
+        const uint32_t *rows = (const uint32_t *) f->bytes;
+        uint32_t n, number;
+
+        if (page >= m->n_pages)
+                return (struct rs_table_rule){};
+        entry = ((const uint64_t *) f->bytes)[m->pages + page];
+        n = (uint32_t) entry;
+        while (n > 0 && rows[(entry >> 32) + n - 1] >> RS_TABLE_ROW_SHIFT > (address & (RS_TABLE_PAGE - 1)))
+                n--;
+        number = rows[(entry >> 32) + n - 1] & RS_TABLE_ROW_RULE;
+        assert_true(number < RS_TABLE_RULES);
+        return ((const struct rs_table_rule *) (f->bytes + RS_TABLE_RULES_AT))[number];
+}
+
+/* ---- waiting ---- */
+
+typedef bool (*Condition)(Fixture *f, const Child *child, uint64_t value);
+
+static bool wait_for(Fixture *f, const Child *child, Condition condition, uint64_t value) {
+        for (unsigned i = 0; i < PATIENCE_MS; i++) {
+                if (condition(f, child, value))
+                        return true;
+                pause_ms(1);
+        }
+        return false;
+}
+
+static bool has_list(Fixture *f, const Child *child, uint64_t other_than) {
+        uint64_t list = find_list(f, child);
+
+        return list != 0 && list != other_than;
+}
+
+static bool has_no_list(Fixture *f, const Child *child, _unused_ uint64_t value) {
+        return find_list(f, child) == 0;
+}
+
+/* With a table. */
+static bool has_address(Fixture *f, const Child *child, uint64_t address) {
+        uint64_t list = find_list(f, child);
+        const struct rs_table_mapping *m = list != 0 ? find_mapping(f, list, address) : NULL;
+
+        return m && m->n_pages > 0;
+}
+
+static bool has_mapping(Fixture *f, const Child *child, uint64_t address) {
+        uint64_t list = find_list(f, child);
+
+        return list != 0 && find_mapping(f, list, address);
+}
+
+static bool has_handled(Fixture *f, _unused_ const Child *child, uint64_t n) {
+        return statistics(f).handled >= n;
+}
+
+static bool has_read(Fixture *f, _unused_ const Child *child, uint64_t n) {
+        return statistics(f).readings >= n;
+}
+
+/* The start of what is mapped executable and has name in its path. */
+static uint64_t find_mapped(pid_t pid, const char *name, char *ret_path, size_t size, uint64_t *ret_offset) {
+        char path[64], line[1024];
+        uint64_t found = 0;
+        FILE *maps;
+
+        snprintf(path, sizeof(path), "/proc/%d/maps", pid);
+        maps = fopen(path, "re");
+        assert_non_null(maps);
+        while (fgets(line, sizeof(line), maps)) {
+                uint64_t start, offset;
+                char permissions[8];
+                int at = 0;
+
+                assert_int_equal(sscanf(line, "%" SCNx64 "-%*x %7s %" SCNx64 " %*s %*s %n", &start, permissions, &offset, &at), 3);
+                line[strcspn(line, "\n")] = 0;
+                if (permissions[2] != 'x' || !strstr(line + at, name))
+                        continue;
+                found = start;
+                if (ret_path)
+                        snprintf(ret_path, size, "%s", line + at);
+                if (ret_offset)
+                        *ret_offset = offset;
+                break;
+        }
+        (void) fclose(maps);
+        return found;
+}
+
+/* ---- tests ---- */
+
+static void compare_file(const Fixture *f, const Child *child, const char *name) {
+        _cleanup_(unwind_table_freep) UnwindTable *table = NULL;
+        _cleanup_(elf_file_freep) ElfFile *elf = NULL;
+        uint64_t start, offset, address, list = find_list(f, child);
+        const struct rs_table_mapping *m;
+        char path[1024];
+        size_t n = 0;
+
+        start = find_mapped(child->pid, name, path, sizeof(path), &offset);
+        assert_int_not_equal(start, 0);
+        assert_return_code(elf_file_new_take_fd(&elf, open(path, O_RDONLY | O_CLOEXEC)), 0);
+        assert_true(elf_file_get_address(elf, offset, &address));
+        assert_return_code(unwind_table_new(&table, elf), 0);
+        m = find_mapping(f, list, start);
+        assert_non_null(m);
+        for (uint64_t at = start; at < m->end; at += 3) {
+                struct rs_table_rule rule = find_rule(f, m, at);
+
+                assert_memory_equal(&rule, unwind_table_find(table, at - start + address), sizeof(rule));
+                n += rule.cfa != RS_CFA_NONE;
+        }
+        assert_true(n > 1000);
+}
+
+static void test_tables(void **state) {
+        Fixture *f = *state;
+        Child child = child_new();
+        const struct rs_table_mapping *m;
+        uint64_t libc, list;
+
+        note(f, &child, RINGSIDE_PROCESS_SEEN, 1);
+        libc = find_mapped(child.pid, "libc.so", NULL, 0, NULL);
+        assert_true(wait_for(f, &child, has_address, libc));
+        assert_true(wait_for(f, &child, has_address, find_mapped(child.pid, "[vdso]", NULL, 0, NULL)));
+        pause_ms(20); /* the rest */
+        list = find_list(f, &child);
+        m = (const struct rs_table_mapping *) f->bytes + (list >> 32);
+        assert_true((uint32_t) list > 3);
+        for (uint32_t i = 0; i < (uint32_t) list; i++) {
+                assert_true(m[i].start < m[i].end && m[i].bias <= m[i].start);
+                assert_true(i == 0 || m[i].start >= m[i - 1].end);
+        }
+        compare_file(f, &child, "libc.so");
+        compare_file(f, &child, "/test-unwinder");
+        compare_file(f, &child, "ld-linux");
+        child_end(&child);
+}
+
+/* New libraries: by a mapping that is told, and by a walk that ended at one. Those that are known cost nothing. */
+static void test_library(void **state) {
+        Fixture *f = *state;
+        Child child = child_new();
+        uint64_t library, readings, libc = find_mapped(child.pid, "libc.so", NULL, 0, NULL);
+
+        note(f, &child, RINGSIDE_PROCESS_SEEN, 1);
+        assert_true(wait_for(f, &child, has_address, libc));
+        pause_ms(50);
+        readings = statistics(f).readings;
+        child_do(&child, 'l');
+        library = find_mapped(child.pid, "libresolv", NULL, 0, NULL);
+        assert_int_not_equal(library, 0);
+        note_sample(f, &child, RINGSIDE_WALK_COMPLETE);
+        note_sample(f, &child, RINGSIDE_WALK_NO_RULE);
+        pause_ms(100);
+        assert_int_equal(statistics(f).readings, readings);
+        assert_false(has_address(f, &child, library));
+        note_mapping(f, &child, library);
+        assert_true(wait_for(f, &child, has_address, library));
+        compare_file(f, &child, "libresolv");
+
+        child_do(&child, 'm');
+        note_sample(f, &child, RINGSIDE_WALK_NO_MAPPING);
+        assert_true(wait_for(f, &child, has_mapping, 0x100000000000 + 19999 * 0x2000UL));
+        compare_file(f, &child, "libresolv");
+        child_end(&child);
+}
+
+static void test_fork_and_exit(void **state) {
+        Fixture *f = *state;
+        Child parent = child_new(), child = child_new();
+        uint64_t list, readings;
+
+        note(f, &parent, RINGSIDE_PROCESS_SEEN, 1);
+        assert_true(wait_for(f, &parent, has_address, find_mapped(parent.pid, "[vdso]", NULL, 0, NULL)));
+        pause_ms(50);
+        list = find_list(f, &parent);
+        readings = statistics(f).readings;
+        note(f, &child, RINGSIDE_PROCESS_FORK, (uint32_t) parent.pid);
+        assert_true(wait_for(f, &child, has_list, 0));
+        assert_int_equal(find_list(f, &child), list);
+        assert_int_equal(statistics(f).readings, readings);
+
+        child_end(&parent);
+        note(f, &parent, RINGSIDE_PROCESS_EXIT, 0);
+        assert_true(wait_for(f, &parent, has_no_list, 0));
+        assert_int_equal(find_list(f, &child), list);
+        child_end(&child);
+        note(f, &child, RINGSIDE_PROCESS_GONE, 0);
+        assert_true(wait_for(f, &child, has_no_list, 0));
+        assert_true(wait_for(f, &child, has_handled, f->noted));
+        assert_int_equal(statistics(f).processes, 0);
+        assert_true(statistics(f).images.images > 3); /* they stay, for others */
+}
+
+static void test_exec(void **state) {
+        Fixture *f = *state;
+        Child child = child_new();
+        uint64_t libc = find_mapped(child.pid, "libc.so", NULL, 0, NULL), list;
+
+        note(f, &child, RINGSIDE_PROCESS_SEEN, 1);
+        assert_true(wait_for(f, &child, has_address, libc));
+        pause_ms(50);
+        list = find_list(f, &child);
+        assert_int_equal(write(child.to, "x", 1), 1);
+        __atomic_store_n(&find_slot(f, &child)->list, 0, __ATOMIC_RELEASE);
+        note(f, &child, RINGSIDE_PROCESS_EXEC, 1);
+        assert_true(wait_for(f, &child, has_list, list));
+        child_do(&child, '.'); /* its libraries are there */
+        libc = find_mapped(child.pid, "libc.so", NULL, 0, NULL);
+        assert_true(wait_for(f, &child, has_address, libc)); /* without any other record */
+        compare_file(f, &child, "libc.so");
+        child_end(&child);
+}
+
+/* The record of it may be lost. What was read before is not published, what is read then is. */
+static void test_exec_untold(void **state) {
+        Fixture *f = *state;
+        Child child = child_new();
+        uint64_t libc = find_mapped(child.pid, "libc.so", NULL, 0, NULL);
+
+        note(f, &child, RINGSIDE_PROCESS_SEEN, 1);
+        assert_true(wait_for(f, &child, has_address, libc));
+        pause_ms(50);
+        __atomic_store_n(&find_slot(f, &child)->list, 0, __ATOMIC_RELEASE);
+        child_do(&child, 'l');
+        pause_ms(100);
+        assert_int_equal(find_list(f, &child), 0);
+        note_sample(f, &child, RINGSIDE_WALK_NO_TABLES);
+        assert_true(wait_for(f, &child, has_address, find_mapped(child.pid, "libresolv", NULL, 0, NULL)));
+        child_end(&child);
+}
+
+/* Its end was not told, and the number is another's. */
+static void test_reuse(void **state) {
+        Fixture *f = *state;
+        Child child = child_new(), before = child;
+        uint64_t libc = find_mapped(child.pid, "libc.so", NULL, 0, NULL);
+
+        before.start -= 1000000000;
+        note(f, &before, RINGSIDE_PROCESS_SEEN, 1); /* is not what runs now */
+        assert_true(wait_for(f, &child, has_read, 1));
+        assert_true(wait_for(f, &before, has_handled, f->noted));
+        assert_int_equal(find_list(f, &before), 0);
+        note(f, &child, RINGSIDE_PROCESS_SEEN, 1);
+        assert_true(wait_for(f, &child, has_address, libc));
+        note(f, &before, RINGSIDE_PROCESS_EXIT, 1); /* late */
+        note_mapping(f, &before, 0x1000);
+        assert_true(wait_for(f, &child, has_handled, f->noted));
+        assert_int_not_equal(find_list(f, &child), 0);
+        child_end(&child);
+}
+
+static void test_gone(void **state) {
+        Fixture *f = *state;
+        Child child = child_new();
+
+        child_end(&child);
+        note(f, &child, RINGSIDE_PROCESS_SEEN, 1);
+        note(f, &child, RINGSIDE_PROCESS_EXEC, 1);
+        assert_true(wait_for(f, &child, has_read, 1));
+        pause_ms(50);
+        assert_int_equal(find_list(f, &child), 0);
+        assert_int_equal(statistics(f).processes, 0);
+}
+
+/* What the queue did not take may have been anything. */
+static void test_overflow(void **state) {
+        Fixture *f = *state;
+        Child child = child_new(), gone = child_new();
+        uint64_t libc = find_mapped(child.pid, "libc.so", NULL, 0, NULL);
+
+        note(f, &child, RINGSIDE_PROCESS_SEEN, 1);
+        note(f, &gone, RINGSIDE_PROCESS_SEEN, 1);
+        assert_true(wait_for(f, &child, has_address, libc));
+        assert_true(wait_for(f, &gone, has_address, libc));
+        pause_ms(50);
+        child_end(&gone);
+        while (statistics(f).lost == 0)
+                for (unsigned i = 0; i < 10000; i++)
+                        note_mapping(f, &child, 0x1000);
+        assert_true(wait_for(f, &gone, has_no_list, 0));
+        assert_true(wait_for(f, &child, has_address, libc));
+        child_end(&child);
+}
+
+int main(int argc, char **argv) {
+        const struct CMUnitTest tests[] = {
+                cmocka_unit_test_setup_teardown(test_tables, set_up, tear_down),
+                cmocka_unit_test_setup_teardown(test_library, set_up, tear_down),
+                cmocka_unit_test_setup_teardown(test_fork_and_exit, set_up, tear_down),
+                cmocka_unit_test_setup_teardown(test_exec, set_up, tear_down),
+                cmocka_unit_test_setup_teardown(test_exec_untold, set_up, tear_down),
+                cmocka_unit_test_setup_teardown(test_reuse, set_up, tear_down),
+                cmocka_unit_test_setup_teardown(test_gone, set_up, tear_down),
+                cmocka_unit_test_setup_teardown(test_overflow, set_up, tear_down),
+        };
+
+        if (argc == 3)
+                child_main(atoi(argv[1]), atoi(argv[2]));
+        return cmocka_run_group_tests(tests, NULL, NULL);
+}

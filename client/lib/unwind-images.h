@@ -1,0 +1,57 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+#pragma once
+
+/*
+ * What processes share of the unwind tables: an image is the table of one file, once for all that have it mapped; a
+ * list is the mappings of a process, and those it was forked from or to. An image that is in no list any more stays
+ * until its room is needed. Both are counted, not locked: they are one thread's.
+ */
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "elf-file.h"
+#include "symbolizer.h"
+#include "unwind-memory.h"
+
+typedef struct UnwindImages UnwindImages;
+typedef struct UnwindList UnwindList;
+
+typedef struct UnwindImagesStatistics {
+        uint64_t images;    /* with a table in the memory now */
+        uint64_t rows;      /* of these */
+        uint64_t refused;   /* files without a table: malformed, or too much */
+        uint64_t no_room;   /* tables that there was no room for when they were made */
+        uint64_t evictions;
+} UnwindImagesStatistics;
+
+int unwind_images_new(UnwindImages **ret, UnwindMemory *memory);
+UnwindImages *unwind_images_free(UnwindImages *images);
+DEFINE_CLEANUP(UnwindImages, unwind_images_free)
+
+/* Makes the table of file, unless there is one for the same build id; a SymbolizerReadFunc. */
+int unwind_images_read(MappedFile *file, ElfFile *elf, void *images);
+/*
+ * Once in a while: tables that had to wait for room that was given back. Returns when to come again, ns CLOCK_MONOTONIC,
+ * 0: no table waits.
+ */
+uint64_t unwind_images_tick(UnwindImages *images);
+/* Changes whenever an image has got its table. */
+uint64_t unwind_images_get_generation(const UnwindImages *images);
+/* The file's table was given up, or never had room, and there may be some now: it is worth to read the file again. */
+bool unwind_images_wants_file(const UnwindImages *images, const MappedFile *file);
+void unwind_images_get_statistics(const UnwindImages *images, UnwindImagesStatistics *ret);
+
+/*
+ * The list of what is mapped; one that says the same as old (NULL: none) is old itself. NULL where nothing is
+ * mapped. -ENOBUFS: there is no room for it.
+ */
+int unwind_list_new(UnwindList **ret, UnwindImages *images, const AddressSpace *space, UnwindList *old);
+UnwindList *unwind_list_ref(UnwindList *list);
+/* Gives it up where that was the last reference. NULL is allowed. */
+UnwindList *unwind_list_unref(UnwindList *list, UnwindImages *images);
+/* What is published. */
+uint64_t unwind_list_get_value(const UnwindList *list);
+/* Some of its files may still get a table. */
+bool unwind_list_is_waiting(const UnwindList *list);

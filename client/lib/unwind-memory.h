@@ -1,0 +1,54 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+#pragma once
+
+/*
+ * The memory of the unwind tables (unwind-table.h) as its one writer sees it: which parts of it are taken, which
+ * rules are in it, whose the slots are. All that is known of it is kept here and never read back: the
+ * session's programs read it, and store nothing but a 0 as a slot's list.
+ *
+ * A walk may be under way with what was published before. So what is given back is not used again for a while.
+ */
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "unwind-table.h"
+#include "util.h"
+
+/* Times are ns CLOCK_MONOTONIC. */
+#define UNWIND_MEMORY_GRACE UINT64_C(100000000)
+
+typedef struct UnwindMemory UnwindMemory;
+
+/* A part of the heap, in chunks of RS_TABLE_CHUNK bytes. */
+typedef struct UnwindExtent {
+        uint32_t chunk;
+        uint32_t n; /* 0: none */
+} UnwindExtent;
+
+/* memory: zeroes, of a size as in unwind-table.h; must outlive it. */
+int unwind_memory_new(UnwindMemory **ret, void *memory, size_t size);
+UnwindMemory *unwind_memory_free(UnwindMemory *memory);
+DEFINE_CLEANUP(UnwindMemory, unwind_memory_free)
+
+/* The lowest room there is. -ENOBUFS: there is none now. */
+int unwind_memory_take(UnwindMemory *memory, uint64_t bytes, uint64_t now, UnwindExtent *ret);
+/* Takes it back, and makes *extent none. */
+void unwind_memory_give_back(UnwindMemory *memory, UnwindExtent *extent, uint64_t now);
+/* Whether there would be room for so much when all that was given back can be used, if it lay together. */
+bool unwind_memory_will_have(const UnwindMemory *memory, uint64_t bytes);
+void *unwind_memory_at(UnwindMemory *memory, const UnwindExtent *extent);
+/* Its distance from the beginning, bytes. */
+uint64_t unwind_memory_offset(const UnwindExtent *extent);
+
+/* The number of a rule; equal ones have one. Rules stay. -ENOBUFS: all numbers are taken; -ENOMEM. */
+int unwind_memory_add_rule(UnwindMemory *memory, const struct rs_table_rule *rule, uint32_t *ret);
+
+/* A slot for a process, without a list. -ENOBUFS: those where it is looked for are all taken. */
+int unwind_memory_take_slot(UnwindMemory *memory, uint32_t pid, uint64_t start, unsigned *ret);
+void unwind_memory_give_slot_back(UnwindMemory *memory, unsigned slot);
+/* Nothing is to be found by it any more, be it for what the programs stored, or what is stored now. */
+void unwind_memory_withdraw(UnwindMemory *memory, unsigned slot);
+/* After all that list leads to was written. false: the process has become another program meanwhile, and has no list. */
+bool unwind_memory_publish(UnwindMemory *memory, unsigned slot, uint64_t list);

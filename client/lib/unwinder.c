@@ -1,0 +1,716 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+/*
+ * When the mappings of a process are read: when it is first seen; when it becomes another program, and a few times
+ * in the moments after that, while the dynamic linker maps one library after the other; and whenever a sample lay in a
+ * mapping that is not known here, or a walk ended at one. A child has its parent's list until it becomes another program.
+ *
+ * A list is published as soon as there is one, and again with each few files whose tables are ready.
+ */
+
+#include "unwinder.h"
+
+#include <pthread.h>
+#include <time.h>
+
+#include "proc-file.h"
+#include "table.h"
+#include "thread.h"
+
+#define NSEC_PER_MSEC UINT64_C(1000000)
+
+#define QUEUE_MAX 4096
+#define BATCH 64
+/* Processes read in a row, before new records are looked at. */
+#define READ_BATCH 16
+#define PROCESSES_MAX (2 * RS_TABLE_PROCESSES)
+
+/* Readings of one process: at least so far apart, which doubles while nothing changes; and at this share of the time. */
+#define INTERVAL_MIN (5 * NSEC_PER_MSEC)
+#define INTERVAL_MAX (40 * NSEC_PER_MSEC)
+#define SHARE 20
+/* After an exec: the first reading that follows, each next one after twice the time. */
+#define FOLLOW_MIN (2 * NSEC_PER_MSEC)
+#define FOLLOW_UPS 5
+/* All readings together may take this share of the time, and so much at once; then those for which no sample asks are left. */
+#define TOTAL_SHARE 4
+#define CREDIT_MAX (250 * (int64_t) NSEC_PER_MSEC)
+#define POSTPONED (20 * NSEC_PER_MSEC)
+/* Where something had no room, or no memory. */
+#define RETRY_MIN (2 * UNWIND_MEMORY_GRACE)
+#define RETRY_MAX (64 * RETRY_MIN)
+/* While tables are being made, what is ready is published this often. */
+#define PUBLISH_INTERVAL (3 * NSEC_PER_MSEC)
+/* Samples that say the same of the same process are noted once in this time. */
+#define AGAIN (5 * NSEC_PER_MSEC)
+#define RECENT 64
+/* Whose end was not told are looked for when room is short, so often at most. */
+#define SWEEP_INTERVAL (10000 * NSEC_PER_MSEC)
+
+typedef struct Process Process;
+
+typedef struct Event {
+        enum RingsideRecordType type;
+        enum RingsideProcessKind kind;
+        uint32_t pid, ppid;
+        uint64_t start; /* 0: not known */
+        ToldMapping mapping; /* without its path */
+} Event;
+
+struct Process {
+        uint32_t pid;
+        uint64_t start;
+        int slot;            /* -1: there is none for it */
+        UnwindList *list;    /* as published */
+        AddressSpace *space; /* NULL: not read yet */
+        bool verified;       /* /proc/PID is the one that was told of */
+        bool hidden;         /* we may not look into it */
+        uint64_t generation; /* of the images, when the list was made */
+        /* ns CLOCK_MONOTONIC */
+        uint64_t due;        /* 0: no reading is planned */
+        uint64_t next;       /* not before, for what a sample asks */
+        uint64_t interval;
+        uint64_t retry_interval;
+        unsigned follow_ups; /* still to come */
+        uint64_t follow_interval;
+        Process *next_due;
+};
+
+struct Unwinder {
+        pthread_t thread;
+        bool started;
+        pthread_mutex_t lock; /* what follows */
+        pthread_cond_t wake;
+        bool stop;
+        Event queue[QUEUE_MAX]; /* a ring */
+        unsigned first, n;
+        bool overflown;
+        uint64_t lost;
+        UnwinderStatistics published;
+
+        /* Of who notes. */
+        struct {
+                uint32_t pid;
+                uint64_t time;
+        } recent[RECENT];
+
+        /* The thread's. */
+        UnwindMemory *memory;
+        UnwindImages *images;
+        Symbolizer *symbolizer;
+        Table processes; /* pid -> Process */
+        Process *due;
+        uint64_t generation; /* of the images that all lists have seen */
+        bool crowded;        /* a process found no slot, or there are too many */
+        uint64_t next_sweep;
+        uint64_t credited;
+        int64_t credit;      /* ns of CPU time */
+        UnwinderStatistics statistics;
+};
+
+static uint64_t now(clockid_t clock) {
+        struct timespec t;
+
+        (void) clock_gettime(clock, &t);
+        return (uint64_t) t.tv_sec * UINT64_C(1000000000) + (uint64_t) t.tv_nsec;
+}
+
+/* ---- processes ---- */
+
+static Process *find_process(const Unwinder *u, uint32_t pid) {
+        return (Process *) (uintptr_t) table_get(&u->processes, (TableKey){ .a = pid });
+}
+
+static void unlink_due(Unwinder *u, Process *process) {
+        for (Process **p = &u->due; *p; p = &(*p)->next_due)
+                if (*p == process) {
+                        *p = process->next_due;
+                        break;
+                }
+        process->due = 0;
+}
+
+/* At that time, or before where that is planned already. */
+static void want_reading(Unwinder *u, Process *process, uint64_t time) {
+        if (process->due == 0) {
+                process->next_due = u->due;
+                u->due = process;
+                process->due = time;
+        }
+        process->due = MIN(process->due, time);
+}
+
+static void withdraw(Unwinder *u, Process *process) {
+        if (process->slot >= 0)
+                unwind_memory_withdraw(u->memory, (unsigned) process->slot);
+        process->list = unwind_list_unref(process->list, u->images);
+}
+
+static void forget_process(Unwinder *u, Process *process) {
+        withdraw(u, process);
+        if (process->slot >= 0)
+                unwind_memory_give_slot_back(u->memory, (unsigned) process->slot);
+        if (process->due != 0)
+                unlink_due(u, process);
+        (void) table_remove(&u->processes, (TableKey){ .a = process->pid });
+        address_space_free(process->space);
+        free(process);
+        u->statistics.processes--;
+}
+
+static void take_slot(Unwinder *u, Process *process) {
+        unsigned slot;
+
+        if (process->slot >= 0)
+                return;
+        if (unwind_memory_take_slot(u->memory, process->pid, process->start, &slot) < 0) {
+                u->statistics.no_slot++;
+                u->crowded = true;
+        } else
+                process->slot = (int) slot;
+}
+
+static Process *add_process(Unwinder *u, uint32_t pid, uint64_t start) {
+        Process *process;
+
+        if (u->processes.n >= PROCESSES_MAX) {
+                u->crowded = true;
+                return NULL;
+        }
+        process = calloc(1, sizeof(*process));
+        if (!process)
+                return NULL;
+        *process = (Process){
+                .pid = pid,
+                .start = start,
+                .slot = -1,
+                .interval = INTERVAL_MIN,
+                .retry_interval = RETRY_MIN,
+        };
+        if (table_put(&u->processes, (TableKey){ .a = pid }, (uintptr_t) process) < 0) {
+                free(process);
+                return NULL;
+        }
+        u->statistics.processes++;
+        take_slot(u, process);
+        return process;
+}
+
+/* The process that started then. NULL: it is gone already, or there are too many. */
+static Process *get_process(Unwinder *u, const Event *event) {
+        Process *process = find_process(u, event->pid);
+
+        if (event->start == 0 || (process && process->start == event->start))
+                return process;
+        if (process && process->start > event->start)
+                return NULL;
+        if (process)
+                forget_process(u, process);
+        return add_process(u, event->pid, event->start);
+}
+
+/* ---- reading ---- */
+
+/* What the thread spends is a budget only for what nobody asks for. */
+static bool may_spend(Unwinder *u) {
+        uint64_t t = now(CLOCK_MONOTONIC);
+
+        u->credit = u->credited == 0 ? CREDIT_MAX : MIN(u->credit + (int64_t) ((t - u->credited) / TOTAL_SHARE), CREDIT_MAX);
+        u->credited = t;
+        return u->credit > 0;
+}
+
+static void become_new(Unwinder *u, Process *process) {
+        withdraw(u, process);
+        if (process->space)
+                address_space_clear(process->space);
+        process->hidden = false;
+        process->interval = INTERVAL_MIN;
+        process->retry_interval = RETRY_MIN;
+        process->next = 0;
+        process->follow_ups = FOLLOW_UPS;
+        process->follow_interval = FOLLOW_MIN;
+}
+
+static void retry_later(Unwinder *u, Process *process) {
+        want_reading(u, process, now(CLOCK_MONOTONIC) + process->retry_interval);
+        process->retry_interval = MIN(process->retry_interval * 2, RETRY_MAX);
+}
+
+static void publish(Unwinder *u, Process *process) {
+        UnwindList *list, *old = process->list;
+
+        take_slot(u, process);
+        if (process->slot < 0)
+                return;
+        process->generation = unwind_images_get_generation(u->images);
+        if (unwind_list_new(&list, u->images, process->space, old) < 0) {
+                u->statistics.no_list++;
+                retry_later(u, process);
+                return;
+        }
+        /* The same is published again: that tells whether it still is. */
+        if (!unwind_memory_publish(u->memory, (unsigned) process->slot, list ? unwind_list_get_value(list) : 0)) {
+                /* It has become another program since it was read, as will be told. */
+                if (list != old)
+                        unwind_list_unref(list, u->images);
+                become_new(u, process);
+                want_reading(u, process, now(CLOCK_MONOTONIC) + FOLLOW_MIN);
+                return;
+        }
+        process->list = list;
+        if (list != old)
+                unwind_list_unref(old, u->images);
+}
+
+/* Whether there are any that had a table once, or should have had one. */
+static bool forget_files(Unwinder *u, Process *process) {
+        bool any = false;
+
+        for (size_t i = 0; i < address_space_get_n_mappings(process->space); i++) {
+                MappedRange range;
+
+                address_space_get_mapping(process->space, i, &range);
+                if (!unwind_images_wants_file(u->images, range.file))
+                        continue;
+                symbolizer_forget_file(range.file);
+                any = true;
+        }
+        return any;
+}
+
+static bool is_stopping(Unwinder *u) {
+        bool stop;
+
+        (void) pthread_mutex_lock(&u->lock);
+        stop = u->stop;
+        (void) pthread_mutex_unlock(&u->lock);
+        return stop;
+}
+
+static int read_files(Unwinder *u, Process *process) {
+        uint64_t published = now(CLOCK_MONOTONIC), generation = unwind_images_get_generation(u->images);
+        size_t n = address_space_get_n_mappings(process->space);
+        int r = 0;
+
+        for (size_t i = 0; i < n && r >= 0; i++) {
+                MappedRange range;
+
+                address_space_get_mapping(process->space, i, &range);
+                r = symbolizer_read_file(u->symbolizer, range.file);
+                if (unwind_images_get_generation(u->images) == generation)
+                        continue;
+                /* At most so many files were read since then; the next one may be large. */
+                generation = unwind_images_get_generation(u->images);
+                if (is_stopping(u))
+                        break;
+                if (now(CLOCK_MONOTONIC) - published < PUBLISH_INTERVAL)
+                        continue;
+                publish(u, process);
+                published = now(CLOCK_MONOTONIC);
+                if (address_space_get_n_mappings(process->space) != n) /* another program */
+                        break;
+        }
+        return r;
+}
+
+/* The kernel's start and what /proc tells of it differ by up to a tick. */
+static bool is_the_same(Process *process) {
+        uint64_t start;
+
+        if (process->verified)
+                return true;
+        start = proc_file_read_start(process->pid);
+        process->verified = start != 0 && (start > process->start ? start - process->start : process->start - start) <
+                                                  100 * NSEC_PER_MSEC;
+        return process->verified;
+}
+
+/* 1: something has changed, 0: not, or an error that process_dir_open() has. */
+static int read_mappings(Unwinder *u, Process *process) {
+        int r;
+
+        u->statistics.readings++;
+        if (!is_the_same(process))
+                return -ESRCH;
+        if (!process->space) {
+                r = address_space_new(&process->space, u->symbolizer, (pid_t) process->pid);
+                if (r < 0)
+                        return r;
+        }
+        r = address_space_refresh(process->space);
+        if (r >= 0 && forget_files(u, process))
+                r = address_space_refresh(process->space);
+        if (r < 0)
+                return r;
+        publish(u, process); /* what is known of other processes is there at once */
+        return read_files(u, process) < 0 ? -ENOMEM : r;
+}
+
+static void plan_next(Unwinder *u, Process *process, bool changed, uint64_t cost) {
+        uint64_t t = now(CLOCK_MONOTONIC);
+
+        process->interval = changed ? INTERVAL_MIN : MIN(process->interval * 2, INTERVAL_MAX);
+        process->next = t + MAX(process->interval, cost * SHARE);
+        if (process->follow_ups > 0 && may_spend(u)) {
+                want_reading(u, process, t + MAX(process->follow_interval, cost * SHARE));
+                process->follow_ups--;
+                process->follow_interval *= 2;
+        }
+        if (unwind_list_is_waiting(process->list))
+                retry_later(u, process);
+}
+
+static void read_process(Unwinder *u, Process *process) {
+        uint64_t before = now(CLOCK_THREAD_CPUTIME_ID), cost;
+        int r;
+
+        r = read_mappings(u, process);
+        cost = now(CLOCK_THREAD_CPUTIME_ID) - before;
+        u->credit -= (int64_t) cost;
+        if (r == -ESRCH) {
+                forget_process(u, process);
+                return;
+        }
+        if (r == -ENOMEM) {
+                retry_later(u, process);
+                return;
+        }
+        if (r < 0) { /* somebody else's, in a session that has everybody's */
+                process->hidden = true;
+                withdraw(u, process);
+                return;
+        }
+        publish(u, process);
+        plan_next(u, process, r > 0, cost);
+}
+
+/* Returns when the next one is due, 0: none is planned. */
+static uint64_t read_due(Unwinder *u) {
+        uint64_t next = 0;
+
+        for (unsigned i = 0; i < READ_BATCH; i++) {
+                Process *process = NULL;
+
+                for (Process *p = u->due; p; p = p->next_due)
+                        if (!process || p->due < process->due)
+                                process = p;
+                next = process ? process->due : 0;
+                if (!process || process->due > now(CLOCK_MONOTONIC) || is_stopping(u))
+                        break;
+                unlink_due(u, process);
+                read_process(u, process);
+        }
+        return next;
+}
+
+/* ---- records ---- */
+
+static void handle_fork(Unwinder *u, const Event *event, Process *process) {
+        Process *parent = find_process(u, event->ppid);
+
+        if (process->space || process->list)
+                return; /* is told of for the second time */
+        if (!parent || !parent->list || process->slot < 0) {
+                want_reading(u, process, now(CLOCK_MONOTONIC));
+                return;
+        }
+        if (!unwind_memory_publish(u->memory, (unsigned) process->slot, unwind_list_get_value(parent->list)))
+                return;
+        process->list = unwind_list_ref(parent->list);
+        process->generation = parent->generation;
+}
+
+static void handle_process(Unwinder *u, const Event *event) {
+        Process *process;
+        uint64_t t = now(CLOCK_MONOTONIC);
+
+        if (event->kind == RINGSIDE_PROCESS_EXIT || event->kind == RINGSIDE_PROCESS_GONE) {
+                process = find_process(u, event->pid);
+                if (process && process->start == event->start)
+                        forget_process(u, process);
+                return;
+        }
+        process = get_process(u, event);
+        if (!process)
+                return;
+        if (event->kind == RINGSIDE_PROCESS_FORK)
+                handle_fork(u, event, process);
+        else if (event->kind == RINGSIDE_PROCESS_SEEN)
+                want_reading(u, process, t);
+        else {
+                become_new(u, process);
+                /* Where many begin, those that end at once are not worth it. */
+                want_reading(u, process, may_spend(u) ? t : t + POSTPONED);
+        }
+}
+
+static bool is_known(const Process *process, const ToldMapping *mapping) {
+        return process->space && address_space_contains(process->space, mapping->start) &&
+               !address_space_contradicts(process->space, mapping);
+}
+
+static void handle_missing(Unwinder *u, const Event *event) {
+        Process *process = get_process(u, event);
+
+        if (!process || process->hidden || (event->type == RINGSIDE_MAPPING && process->list && is_known(process, &event->mapping)))
+                return;
+        want_reading(u, process, MAX(now(CLOCK_MONOTONIC), process->next));
+}
+
+static void handle_event(Unwinder *u, const Event *event) {
+        if (event->type == RINGSIDE_PROCESS)
+                handle_process(u, event);
+        else
+                handle_missing(u, event);
+}
+
+/* Any of them may have become another program, or be gone. */
+static void suspect_all(Unwinder *u) {
+        TableEntry entry;
+        size_t pos = 0;
+
+        while (table_next(&u->processes, &pos, &entry)) {
+                Process *process = (Process *) (uintptr_t) entry.value;
+
+                process->verified = false;
+                want_reading(u, process, now(CLOCK_MONOTONIC));
+        }
+}
+
+/* The ring may have been full when they ended. */
+static void sweep(Unwinder *u) {
+        uint64_t t = now(CLOCK_MONOTONIC);
+        TableEntry entry;
+        size_t pos = 0;
+
+        if (!u->crowded || t < u->next_sweep)
+                return;
+        u->crowded = false;
+        u->next_sweep = t + SWEEP_INTERVAL;
+        while (table_next(&u->processes, &pos, &entry)) {
+                Process *process = (Process *) (uintptr_t) entry.value;
+
+                if (!proc_file_is_running((pid_t) process->pid, process->start))
+                        want_reading(u, process, t); /* which finds that it is gone */
+        }
+}
+
+/* Lists in which a file is that has just got its table. */
+static void publish_all(Unwinder *u) {
+        TableEntry entry;
+        size_t pos = 0;
+
+        if (u->generation == unwind_images_get_generation(u->images))
+                return;
+        u->generation = unwind_images_get_generation(u->images);
+        while (table_next(&u->processes, &pos, &entry)) {
+                Process *process = (Process *) (uintptr_t) entry.value;
+
+                if (process->space && process->generation != u->generation && unwind_list_is_waiting(process->list))
+                        publish(u, process);
+        }
+}
+
+/* ---- the thread ---- */
+
+static void wait_until(Unwinder *u, uint64_t time) {
+        struct timespec t = { .tv_sec = (time_t) (time / 1000000000U), .tv_nsec = (long) (time % 1000000000U) };
+
+        if (time == 0)
+                (void) pthread_cond_wait(&u->wake, &u->lock);
+        else
+                (void) pthread_cond_timedwait(&u->wake, &u->lock, &t);
+}
+
+/* Waits for records, but not longer than until time. -ECANCELED: this is the end. */
+static int take_events(Unwinder *u, uint64_t time, Event *events, bool *ret_overflown) {
+        int n = 0;
+
+        (void) pthread_mutex_lock(&u->lock);
+        u->published = u->statistics;
+        u->published.lost = u->lost;
+        unwind_images_get_statistics(u->images, &u->published.images);
+        while (!u->stop && u->n == 0 && !u->overflown && (time == 0 || now(CLOCK_MONOTONIC) < time))
+                wait_until(u, time);
+        while (u->n > 0 && n < BATCH) {
+                events[n++] = u->queue[u->first];
+                u->first = (u->first + 1) % QUEUE_MAX;
+                u->n--;
+        }
+        *ret_overflown = u->overflown && u->n == 0;
+        if (*ret_overflown)
+                u->overflown = false;
+        if (u->stop)
+                n = -ECANCELED;
+        (void) pthread_mutex_unlock(&u->lock);
+        return n;
+}
+
+static void *unwinder_run(void *userdata) {
+        Unwinder *u = userdata;
+        uint64_t due = 0;
+        bool overflown;
+        Event events[BATCH];
+        int n;
+
+        while ((n = take_events(u, due, events, &overflown)) >= 0) {
+                uint64_t tick;
+
+                for (int i = 0; i < n; i++)
+                        handle_event(u, &events[i]);
+                u->statistics.handled += (unsigned) n;
+                if (overflown)
+                        suspect_all(u);
+                sweep(u);
+                due = read_due(u);
+                tick = unwind_images_tick(u->images);
+                publish_all(u);
+                due = due == 0 ? tick : tick == 0 ? due : MIN(due, tick);
+        }
+        return NULL;
+}
+
+static int make_lock(Unwinder *u) {
+        pthread_condattr_t attributes;
+        int r;
+
+        r = pthread_condattr_init(&attributes);
+        if (r != 0)
+                return -r;
+        (void) pthread_condattr_setclock(&attributes, CLOCK_MONOTONIC);
+        r = pthread_cond_init(&u->wake, &attributes);
+        (void) pthread_condattr_destroy(&attributes);
+        if (r != 0)
+                return -r;
+        r = pthread_mutex_init(&u->lock, NULL);
+        if (r != 0)
+                (void) pthread_cond_destroy(&u->wake);
+        return -r;
+}
+
+int unwinder_new(Unwinder **ret, void *memory, size_t size) {
+        Unwinder *u = calloc(1, sizeof(*u));
+        int r;
+
+        if (!u)
+                return -ENOMEM;
+        r = make_lock(u);
+        if (r < 0) {
+                free(u);
+                return r;
+        }
+        r = unwind_memory_new(&u->memory, memory, size);
+        if (r >= 0)
+                r = unwind_images_new(&u->images, u->memory);
+        if (r >= 0)
+                r = symbolizer_new(&u->symbolizer, &(SymbolizerOptions){ .read = unwind_images_read, .userdata = u->images });
+        if (r >= 0)
+                r = thread_start(&u->thread, unwinder_run, u);
+        if (r < 0) {
+                (void) unwinder_free(u);
+                return r;
+        }
+        u->started = true;
+        *ret = u;
+        return 0;
+}
+
+static void stop_thread(Unwinder *u) {
+        if (!u->started)
+                return;
+        (void) pthread_mutex_lock(&u->lock);
+        u->stop = true;
+        (void) pthread_cond_signal(&u->wake);
+        (void) pthread_mutex_unlock(&u->lock);
+        (void) pthread_join(u->thread, NULL);
+}
+
+Unwinder *unwinder_free(Unwinder *u) {
+        TableEntry entry;
+        size_t pos = 0;
+
+        if (!u)
+                return NULL;
+        stop_thread(u);
+        while (table_next(&u->processes, &pos, &entry)) {
+                Process *process = (Process *) (uintptr_t) entry.value;
+
+                (void) unwind_list_unref(process->list, u->images);
+                (void) address_space_free(process->space);
+                free(process);
+        }
+        table_done(&u->processes);
+        (void) symbolizer_free(u->symbolizer);
+        (void) unwind_images_free(u->images);
+        (void) unwind_memory_free(u->memory);
+        (void) pthread_mutex_destroy(&u->lock);
+        (void) pthread_cond_destroy(&u->wake);
+        free(u);
+        return NULL;
+}
+
+/* ---- the side of the ring ---- */
+
+/* A walk found no list, or left what the list has. */
+static bool sample_is_news(Unwinder *u, const RingsideRecord *record) {
+        uint64_t t;
+
+        if (record->sample.walk_end != RINGSIDE_WALK_NO_TABLES && record->sample.walk_end != RINGSIDE_WALK_NO_MAPPING)
+                return false;
+        t = now(CLOCK_MONOTONIC);
+        if (u->recent[record->pid % RECENT].pid == record->pid && t - u->recent[record->pid % RECENT].time < AGAIN)
+                return false;
+        u->recent[record->pid % RECENT].pid = record->pid;
+        u->recent[record->pid % RECENT].time = t;
+        return true;
+}
+
+static bool event_make(Unwinder *u, const RingsideRecord *record, Event *ret) {
+        *ret = (Event){ .type = record->type, .pid = record->pid };
+        switch (record->type) {
+        case RINGSIDE_PROCESS:
+                ret->kind = record->process.kind;
+                ret->ppid = record->process.ppid;
+                ret->start = record->process.start;
+                return !record->process.kernel && ret->start != 0 && ret->kind != RINGSIDE_PROCESS_COMM &&
+                       (ret->kind != RINGSIDE_PROCESS_FORK || record->tid == record->pid);
+        case RINGSIDE_MAPPING:
+                ret->start = record->mapping.process_start;
+                ret->mapping = (ToldMapping){
+                        .start = record->mapping.start,
+                        .end = record->mapping.end,
+                        .offset = record->mapping.offset,
+                        .inode = record->mapping.inode,
+                        .dev_major = record->mapping.dev_major,
+                        .dev_minor = record->mapping.dev_minor,
+                        .path = record->mapping.path[0] ? "?" : "",
+                };
+                return true;
+        case RINGSIDE_SAMPLE:
+                return sample_is_news(u, record);
+        default:
+                return false;
+        }
+}
+
+void unwinder_note(Unwinder *u, const RingsideRecord *record) {
+        Event event;
+
+        if (!event_make(u, record, &event))
+                return;
+        (void) pthread_mutex_lock(&u->lock);
+        if (u->n < QUEUE_MAX)
+                u->queue[(u->first + u->n++) % QUEUE_MAX] = event;
+        else {
+                u->overflown = true;
+                u->lost++;
+        }
+        (void) pthread_cond_signal(&u->wake);
+        (void) pthread_mutex_unlock(&u->lock);
+}
+
+void unwinder_get_statistics(Unwinder *u, UnwinderStatistics *ret) {
+        (void) pthread_mutex_lock(&u->lock);
+        *ret = u->published;
+        (void) pthread_mutex_unlock(&u->lock);
+}

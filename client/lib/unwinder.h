@@ -1,0 +1,36 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+#pragma once
+
+/*
+ * Fills the unwind tables of a session: for each process that is told of, what it has mapped and what its files'
+ * .eh_frame says. All of that happens in a thread of its own, so that who reads the ring never waits for it; a
+ * table is there a moment after the process, and samples until then say RINGSIDE_WALK_NO_TABLES.
+ */
+
+#include <stddef.h>
+#include <stdint.h>
+
+#include "ringside.h"
+#include "unwind-images.h"
+
+typedef struct Unwinder Unwinder;
+
+typedef struct UnwinderStatistics {
+        UnwindImagesStatistics images;
+        uint64_t processes; /* that are known now */
+        uint64_t readings;  /* of /proc/PID/maps */
+        uint64_t no_slot;   /* processes that found the places of their slot taken */
+        uint64_t no_list;   /* lists that found no room */
+        uint64_t handled;   /* records */
+        uint64_t lost;      /* records that found the queue full */
+} UnwinderStatistics;
+
+/* memory: as for unwind_memory_new(). Starts the thread. */
+int unwinder_new(Unwinder **ret, void *memory, size_t size);
+/* Ends it. */
+Unwinder *unwinder_free(Unwinder *unwinder);
+DEFINE_CLEANUP(Unwinder, unwinder_free)
+
+/* Every record of the session, in order. Never waits, and cannot fail. */
+void unwinder_note(Unwinder *unwinder, const RingsideRecord *record);
+void unwinder_get_statistics(Unwinder *unwinder, UnwinderStatistics *ret);
