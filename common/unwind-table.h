@@ -43,7 +43,7 @@ struct rs_table_process {
         __u64 pad2;
 };
 
-/* Executable mappings, by address; also those that there are no tables for. */
+/* Executable mappings below 1 << 63, by address; also those that there are no tables for. */
 #define RS_TABLE_MAPPINGS_MAX 65535
 struct rs_table_mapping {
         __u64 start, end; /* addresses */

@@ -361,6 +361,7 @@ static void test_bias(void **state) {
                 { .start = 0x50000, .end = 0x5f000, .offset = 0x1008, .file = &file.mapped }, /* no multiple */
                 { .start = 0x60000, .end = 0x61000, .offset = 0xf000000, .file = &file.mapped }, /* below address 0 */
                 { .start = 0x61000, .end = 0x62000, .offset = 0, .file = &unread.mapped },
+                { .start = 0xffffffffff600000, .end = 0xffffffffff601000, .file = &unread.mapped }, /* [vsyscall] */
         };
         AddressSpace space = { .n = ELEMENTSOF(ranges), .ranges = ranges };
         const struct rs_table_mapping *m;

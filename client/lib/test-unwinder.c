@@ -327,7 +327,7 @@ static void test_tables(void **state) {
         m = (const struct rs_table_mapping *) f->bytes + (list >> 32);
         assert_true((uint32_t) list > 3);
         for (uint32_t i = 0; i < (uint32_t) list; i++) {
-                assert_true(m[i].start < m[i].end && m[i].bias <= m[i].start);
+                assert_true(m[i].start < m[i].end && m[i].bias <= m[i].start && m[i].end >> 63 == 0);
                 assert_true(i == 0 || m[i].start >= m[i - 1].end);
         }
         compare_file(f, &child, "libc.so");

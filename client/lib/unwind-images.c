@@ -351,7 +351,7 @@ static void list_add_range(UnwindList *list, const MappedRange *range) {
         list_add(list, &m, image);
 }
 
-/* Each may become two; but what has no file goes where it gets too much. */
+/* Each may become two; but what has no file goes where it gets too much. Above user space is the kernel's [vsyscall]. */
 static void list_fill(UnwindList *list, const AddressSpace *space, size_t n) {
         bool many = n > RS_TABLE_MAPPINGS_MAX / 2;
 
@@ -359,7 +359,7 @@ static void list_fill(UnwindList *list, const AddressSpace *space, size_t n) {
                 MappedRange range;
 
                 address_space_get_mapping(space, i, &range);
-                if (!many || range.file->userdata)
+                if (range.end >> 63 == 0 && (!many || range.file->userdata))
                         list_add_range(list, &range);
         }
 }
