@@ -171,7 +171,7 @@ int machine_describe(Store *store, const ClockPair *start, RingsideSession *sess
         if (r >= 0)
                 r = put_boot_id(store);
         if (r >= 0)
-                r = store_put_meta(store, "unwind", "frame-pointer");
+                r = store_put_meta(store, "unwind", session && ringside_session_get_table_size(session) > 0 ? "table" : "fp");
         if (r >= 0)
                 r = put_command(store, options->command);
         if (r >= 0)

@@ -15,6 +15,12 @@
 #define N_GROUPS (RINGSIDE_BY_TARGET + 1)
 #define NO_TARGET "[no target]"
 
+typedef struct Truncations {
+        RingsideTruncation *items;
+        size_t n;
+        bool done;
+} Truncations;
+
 typedef struct Rows {
         RingsideRow *items;
         size_t n;
@@ -25,6 +31,7 @@ struct RingsideProfile {
         Snapshot snapshot;
         Functions functions;
         Rows rows[N_GROUPS];
+        Truncations truncations;
         CallTree callees, callers;
         const RingsideNode *callees_root, *callers_root;
 };
@@ -50,6 +57,7 @@ RingsideProfile *ringside_profile_free(RingsideProfile *profile) {
                 return NULL;
         for (size_t i = 0; i < N_GROUPS; i++)
                 free(profile->rows[i].items);
+        free(profile->truncations.items);
         call_tree_done(&profile->callees);
         call_tree_done(&profile->callers);
         functions_done(&profile->functions);
@@ -316,6 +324,78 @@ int ringside_profile_get_rows(RingsideProfile *profile, enum RingsideGroup group
         }
         *ret_rows = rows->items;
         *ret_n = rows->n;
+        return 0;
+}
+
+/* ---- what was cut short ---- */
+
+/* The outermost frame below [truncated]; 0: there is none. */
+static uint32_t outermost_frame(const Snapshot *s, uint32_t stack) {
+        uint32_t frame = 0;
+
+        for (; s->stacks[stack].parent > 0; stack = s->stacks[stack].parent)
+                frame = s->stacks[stack].frame;
+        return frame;
+}
+
+static int compare_truncations(const void *a, const void *b) {
+        const RingsideTruncation *x = a, *y = b;
+        int c;
+
+        if (x->weight != y->weight)
+                return x->weight > y->weight ? -1 : 1;
+        c = strcmp(x->file, y->file);
+        return c != 0 ? c : (int) x->end - (int) y->end;
+}
+
+static int find_truncations(RingsideProfile *profile, Truncations *ret) {
+        const Snapshot *s = &profile->snapshot;
+        _cleanup_free_ RingsideTruncation *items = calloc(MAX(s->n_sums, (size_t) 1), sizeof(*items));
+        _cleanup_(table_done) Table known = {};
+        size_t n = 0;
+
+        if (!items)
+                return -ENOMEM;
+        for (size_t i = 0; i < s->n_sums; i++) {
+                const SnapshotSum *sum = &s->sums[i];
+                const SnapshotFrame *frame;
+                RingsideTruncation *t;
+                uint64_t index;
+
+                if (!s->stacks[sum->stack].truncated)
+                        continue;
+                frame = &s->frames[outermost_frame(s, sum->stack)];
+                index = table_get(&known, (TableKey){ frame->file, sum->walk_end, 0 });
+                if (index == 0) {
+                        index = ++n;
+                        items[index - 1] = (RingsideTruncation){
+                                .end = (enum RingsideWalkEnd) sum->walk_end,
+                                .file = frame->file > 0 ? s->files[frame->file].path : "",
+                                .kernel = frame->kernel,
+                        };
+                        if (table_put(&known, (TableKey){ frame->file, sum->walk_end, 0 }, index) < 0)
+                                return -ENOMEM;
+                }
+                t = &items[index - 1];
+                t->samples = add_saturated(t->samples, sum->samples);
+                t->weight = add_saturated(t->weight, sum->weight);
+        }
+        if (n > 1)
+                qsort(items, n, sizeof(*items), compare_truncations);
+        *ret = (Truncations){ .items = TAKE_PTR(items), .n = n, .done = true };
+        return 0;
+}
+
+int ringside_profile_get_truncations(RingsideProfile *profile, const RingsideTruncation **ret, size_t *ret_n) {
+        int r;
+
+        if (!profile->truncations.done) {
+                r = find_truncations(profile, &profile->truncations);
+                if (r < 0)
+                        return r;
+        }
+        *ret = profile->truncations.items;
+        *ret_n = profile->truncations.n;
         return 0;
 }
 

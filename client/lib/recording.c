@@ -320,6 +320,7 @@ static int meta_row(sqlite3_stmt *row, void *userdata) {
                 { "grant", &recording->grant },
                 { "scope", &recording->scope },
                 { "kernel_frames", &recording->kernel_frames },
+                { "unwind", &recording->unwind },
         };
         _cleanup_free_ char *key = row_string(row, 0), *value = row_string(row, 1);
         int64_t n;
@@ -425,7 +426,8 @@ static int last_sample_row(sqlite3_stmt *row, void *userdata) {
 static int read_info(RingsideRecording *recording, RingsideError *error) {
         RingsideRecordingInfo *info = &recording->info;
         char **const texts[] = { &recording->command, &recording->hostname, &recording->kernel,
-                                &recording->grant,   &recording->scope,    &recording->kernel_frames };
+                                &recording->grant,   &recording->scope,    &recording->kernel_frames,
+                                &recording->unwind };
         int r;
 
         info->exit_status = -1;
@@ -462,6 +464,7 @@ static int read_info(RingsideRecording *recording, RingsideError *error) {
         info->grant = recording->grant;
         info->scope = recording->scope;
         info->kernel_frames = recording->kernel_frames;
+        info->unwind = strcmp(recording->unwind, "table") == 0 ? "table" : "fp"; /* "frame-pointer" in older ones */
         info->events = recording->events;
         info->targets = (const char *const *) recording->targets;
         info->labels = (const char *const *) recording->labels;
@@ -517,6 +520,7 @@ RingsideRecording *ringside_recording_free(RingsideRecording *recording) {
         free(recording->grant);
         free(recording->scope);
         free(recording->kernel_frames);
+        free(recording->unwind);
         free(recording->events);
         list_free(recording->targets, recording->info.n_targets);
         list_free(recording->labels, recording->info.n_labels);

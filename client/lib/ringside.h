@@ -16,7 +16,8 @@
  * told in a RingsideError, whose text names what is wrong and whose hint is the next step; both are
  * plain UTF-8 without control characters. `ret_` parameters are set on success only. `x_free(NULL)`
  * is allowed and returns NULL. The library never logs, never exits, keeps no global state and starts
- * no thread but a recorder's writer. Objects belong to one thread at a time.
+ * no threads but a recorder's writer and, from its start on, that of a session with unwind tables, which makes
+ * them; neither takes signals. Objects belong to one thread at a time.
  *
  * Times are nanoseconds of CLOCK_BOOTTIME unless said otherwise. Pids are those of the caller's pid
  * namespace. Strings that come from processes and files (names of commands, symbols, paths) may hold
@@ -250,6 +251,7 @@ RINGSIDE_PUBLIC int ringside_session_add_target(RingsideSession *session, int pi
 RINGSIDE_PUBLIC int ringside_session_add_cgroup(RingsideSession *session, uint64_t id, bool v1);
 /* What was granted; of an open session. */
 RINGSIDE_PUBLIC bool ringside_session_has_kernel_frames(RingsideSession *session);
+RINGSIDE_PUBLIC uint64_t ringside_session_get_table_size(RingsideSession *session);
 RINGSIDE_PUBLIC enum RingsideScope ringside_session_get_scope(RingsideSession *session);
 /* As it was set. */
 RINGSIDE_PUBLIC enum RingsideKernel ringside_session_get_kernel(RingsideSession *session);
@@ -377,6 +379,7 @@ typedef struct RingsideRecordingInfo {
          * (kernel.kptr_restrict); "" in recordings of format 1, which have none.
          */
         const char *kernel_frames;
+        const char *unwind;       /* how user stacks were walked: "table", or "fp" by frame pointers */
         unsigned n_cpus;
         unsigned n_events;
         const RingsideEvent *events;
@@ -444,6 +447,17 @@ RINGSIDE_PUBLIC uint64_t ringside_profile_get_weight(RingsideProfile *profile);
 RINGSIDE_PUBLIC uint64_t ringside_profile_get_truncated(RingsideProfile *profile);
 /* Sorted by self weight, descending. The array lives as long as the profile. */
 RINGSIDE_PUBLIC int ringside_profile_get_rows(RingsideProfile *profile, enum RingsideGroup group, const RingsideRow **ret_rows, size_t *ret_n);
+
+/* Samples whose user stack was cut short for one reason, in one file. */
+typedef struct RingsideTruncation {
+        enum RingsideWalkEnd end; /* COMPLETE or NONE: its callers were lost; WALK_END_MAX: one that this version does not know */
+        const char *file; /* path: of the outermost frame that was reached; "" where there is none */
+        bool kernel;      /* that is one of the kernel's */
+        uint64_t samples;
+        uint64_t weight;  /* units of the event */
+} RingsideTruncation;
+/* Sorted by weight, descending. The array lives as long as the profile. */
+RINGSIDE_PUBLIC int ringside_profile_get_truncations(RingsideProfile *profile, const RingsideTruncation **ret, size_t *ret_n);
 /*
  * From the start of each stack down to its leaf; one child per process command below the root, or below one child
  * per target where there are several.

@@ -16,6 +16,7 @@
 #include "ring.h"
 #include "ringside.h"
 #include "table.h"
+#include "unwinder.h"
 
 typedef struct SessionNames {
         uint64_t next;       /* ns CLOCK_MONOTONIC: when to ask again */
@@ -68,6 +69,7 @@ struct RingsideSession {
         size_t counters_size;
         uint8_t *tables; /* unwind-table.h; NULL: there are none. Written by us, read by the programs at any time */
         size_t tables_size;
+        Unwinder *unwinder; /* from the first start on; NULL: there are no tables */
         uint64_t unknown, malformed;
         bool started;
         struct rs_statistics kernel; /* the last that was asked for */

@@ -368,6 +368,7 @@ RingsideSession *ringside_session_free(RingsideSession *session) {
         if (!session)
                 return NULL;
         close_fd(session->fd);
+        unwinder_free(session->unwinder);
         if (session->pid > 0)
                 session_reap(session);
         ring_free(session->ring);
@@ -422,10 +423,21 @@ enum RingsideScope ringside_session_get_scope(RingsideSession *session) {
         return session->welcome.grants & RS_GRANT_SYSTEM ? RINGSIDE_SCOPE_SYSTEM : RINGSIDE_SCOPE_OWN;
 }
 
+uint64_t ringside_session_get_table_size(RingsideSession *session) {
+        return session->tables_size;
+}
+
 int ringside_session_start(RingsideSession *session) {
         union rs_any_message answer;
-        int r = session_ask_simple(session, RS_START, &answer, sizeof(answer.request));
+        int r;
 
+        /* Not before it is needed: until then the caller is free to fork. */
+        if (session->tables && !session->unwinder) {
+                r = unwinder_new(&session->unwinder, session->tables, session->tables_size);
+                if (r < 0)
+                        return error_set(&session->error, r, NULL, "the unwind tables cannot be set up: %s", strerror(-r));
+        }
+        r = session_ask_simple(session, RS_START, &answer, sizeof(answer.request));
         if (r >= 0)
                 session->started = true;
         return r;
@@ -459,6 +471,8 @@ static int session_deliver(RingsideSession *session, const RingsideRecord *recor
         if (r < 0)
                 return r;
         n += r;
+        if (session->unwinder)
+                unwinder_note(session->unwinder, record); /* first: until there is a table stacks are cut short */
         r = func(record, userdata);
         if (r >= 0)
                 r = session_maps_note(session, record);

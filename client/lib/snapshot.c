@@ -147,6 +147,13 @@ static int frame_row(sqlite3_stmt *row, void *userdata) {
         return 0;
 }
 
+/* The marker under which stacks hang whose beginning is not known. */
+static bool frame_is_truncation(const Snapshot *snapshot, uint32_t frame) {
+        const SnapshotFrame *f = &snapshot->frames[frame];
+
+        return frame > 0 && f->file == 0 && f->symbol > 0 && strcmp(snapshot->symbols[f->symbol], "[truncated]") == 0;
+}
+
 static int stack_row(sqlite3_stmt *row, void *userdata) {
         Snapshot *s = ((Loader *) userdata)->snapshot;
         int64_t parent = row_reference(row, 1, s->n_stacks, true), frame = row_reference(row, 2, s->n_frames, false);
@@ -154,9 +161,14 @@ static int stack_row(sqlite3_stmt *row, void *userdata) {
 
         if (!row_is_next(row, s->n_stacks) || parent < 0 || frame < 0)
                 return RINGSIDE_E_RECORDING;
-        stack = (SnapshotStack){ .parent = parent, .frame = frame, .root = frame, .depth = 1 };
+        stack = (SnapshotStack){
+                .parent = parent,
+                .frame = frame,
+                .depth = 1,
+                .truncated = frame_is_truncation(s, frame),
+        };
         if (parent > 0) {
-                stack.root = s->stacks[parent].root;
+                stack.truncated = s->stacks[parent].truncated;
                 stack.depth = s->stacks[parent].depth + 1;
         }
         if (stack.depth > SNAPSHOT_DEPTH_MAX)
@@ -191,9 +203,9 @@ static uint64_t add(uint64_t a, uint64_t b) {
         return __builtin_add_overflow(a, b, &sum) ? UINT64_MAX : sum;
 }
 
-static int sum_for(Loader *loader, uint32_t thread, uint32_t stack, uint32_t target, SnapshotSum **ret) {
+static int sum_for(Loader *loader, const SnapshotSum *like, SnapshotSum **ret) {
         Snapshot *s = loader->snapshot;
-        TableKey key = { thread, stack, target };
+        TableKey key = { like->thread, like->stack, (uint64_t) like->walk_end << 32 | like->target };
         uint64_t index = table_get(&loader->sums, key);
         int r;
 
@@ -207,7 +219,7 @@ static int sum_for(Loader *loader, uint32_t thread, uint32_t stack, uint32_t tar
                         s->sums = sums;
                         loader->n_sums_allocated = allocated;
                 }
-                s->sums[s->n_sums++] = (SnapshotSum){ .thread = thread, .stack = stack, .target = target };
+                s->sums[s->n_sums++] = *like;
                 index = s->n_sums;
                 r = table_put(&loader->sums, key, index);
                 if (r < 0)
@@ -223,12 +235,13 @@ static int sample_row(sqlite3_stmt *row, void *userdata) {
         int64_t rowid = sqlite3_column_int64(row, 0);
         int64_t thread = row_reference(row, 1, s->n_threads, false), stack = row_reference(row, 3, s->n_stacks, true);
         int64_t event = row_integer(row, 2, 0, (int64_t) loader->recording->info.n_events - 1);
-        int64_t target = row_reference(row, 5, s->n_targets, true);
+        int64_t target = row_reference(row, 5, s->n_targets, true), walk_end = row_integer(row, 6, 0, INT64_MAX);
         uint64_t weight = loader->period;
         SnapshotSum *sum;
         int r;
 
-        if (rowid <= loader->last_rowid || thread < 0 || stack < 0 || event < 0 || target < 0)
+        if (rowid <= loader->last_rowid || thread < 0 || stack < 0 || event < 0 || target < 0 ||
+            walk_end < 0)
                 return RINGSIDE_E_RECORDING;
         loader->last_rowid = rowid;
         if (event != s->event || !loader->threads_wanted[thread] || !loader->targets_wanted[target])
@@ -238,7 +251,12 @@ static int sample_row(sqlite3_stmt *row, void *userdata) {
                         return RINGSIDE_E_RECORDING;
                 weight = (uint64_t) sqlite3_column_int64(row, 4);
         }
-        r = sum_for(loader, thread, stack, target, &sum);
+        r = sum_for(loader, &(SnapshotSum){
+                                    .thread = thread,
+                                    .stack = stack,
+                                    .target = target,
+                                    .walk_end = s->stacks[stack].truncated ? MIN(walk_end, RINGSIDE_WALK_END_MAX) : 0,
+                            }, &sum);
         if (r < 0)
                 return r;
         sum->samples++;
@@ -341,7 +359,9 @@ static int compare_sums(const void *a, const void *b) {
                 return x->thread < y->thread ? -1 : 1;
         if (x->stack != y->stack)
                 return x->stack < y->stack ? -1 : 1;
-        return x->target < y->target ? -1 : x->target > y->target;
+        if (x->target != y->target)
+                return x->target < y->target ? -1 : 1;
+        return x->walk_end < y->walk_end ? -1 : x->walk_end > y->walk_end;
 }
 
 static void add_up(Snapshot *s) {
@@ -352,7 +372,7 @@ static void add_up(Snapshot *s) {
 
                 s->samples += sum->samples;
                 s->weight = add(s->weight, sum->weight);
-                if (snapshot_frame_is_truncation(s, s->stacks[sum->stack].root))
+                if (s->stacks[sum->stack].truncated)
                         s->truncated += sum->samples;
         }
 }
@@ -390,8 +410,8 @@ static int load(Loader *loader, RingsideError *error) {
         if (r < 0)
                 return error_set(error, r, NULL, "Out of memory");
         r = recording_query(loader->recording,
-                            old ? "SELECT rowid,thread,event,stack,weight,NULL FROM sample ORDER BY rowid"
-                                : "SELECT rowid,thread,event,stack,weight,target FROM sample ORDER BY rowid",
+                            old ? "SELECT rowid,thread,event,stack,weight,NULL,walk_end FROM sample ORDER BY rowid"
+                                : "SELECT rowid,thread,event,stack,weight,target,walk_end FROM sample ORDER BY rowid",
                             sample_row, loader, error);
         if (r < 0)
                 return r;
@@ -453,10 +473,4 @@ void snapshot_done(Snapshot *snapshot) {
         free(snapshot->symbols);
         free(snapshot->sums);
         *snapshot = (Snapshot){};
-}
-
-bool snapshot_frame_is_truncation(const Snapshot *snapshot, uint32_t frame) {
-        const SnapshotFrame *f = &snapshot->frames[frame];
-
-        return frame > 0 && f->file == 0 && f->symbol > 0 && strcmp(snapshot->symbols[f->symbol], "[truncated]") == 0;
 }

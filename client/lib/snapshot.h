@@ -44,8 +44,8 @@ typedef struct SnapshotFrame {
 typedef struct SnapshotStack {
         uint32_t parent; /* below the own index, 0: outermost */
         uint32_t frame;
-        uint32_t root; /* the outermost frame */
         uint16_t depth;
+        bool truncated; /* hangs under [truncated] */
 } SnapshotStack;
 
 typedef struct SnapshotTarget {
@@ -53,11 +53,12 @@ typedef struct SnapshotTarget {
         char *label;
 } SnapshotTarget;
 
-/* Samples of one thread and one target with one stack. */
+/* Samples of one thread and one target with one stack, which was cut short for one reason. */
 typedef struct SnapshotSum {
         uint32_t thread;
         uint32_t stack; /* 0: none */
         uint32_t target; /* 0: none */
+        uint32_t walk_end; /* enum RingsideWalkEnd, or its MAX for others; 0 where the stack is whole */
         uint64_t samples;
         uint64_t weight; /* units of the event; stays at the largest number rather than overflow */
 } SnapshotSum;
@@ -71,7 +72,7 @@ typedef struct Snapshot {
         SnapshotTarget *targets;
         char **symbols; /* raw names */
         size_t n_processes, n_threads, n_files, n_frames, n_stacks, n_targets, n_symbols; /* element 0 included */
-        SnapshotSum *sums; /* ordered by thread, then stack, then target */
+        SnapshotSum *sums; /* ordered by thread, then stack, then target, then how the walk ended */
         size_t n_sums;
         unsigned event;
         uint64_t samples, weight, truncated; /* sums over the sums */
@@ -84,5 +85,3 @@ typedef struct Snapshot {
 /* Embedded. filter NULL: everything, first event. */
 int snapshot_load(Snapshot *ret, RingsideRecording *recording, const RingsideFilter *filter, RingsideError *error);
 void snapshot_done(Snapshot *snapshot);
-/* Whether the frame is the marker under which stacks hang whose beginning is not known. */
-bool snapshot_frame_is_truncation(const Snapshot *snapshot, uint32_t frame);

@@ -186,6 +186,51 @@ static void test_rows(void **state) {
         assert_int_equal(ringside_profile_get_rows(f->profile, 17, &rows, &n), RINGSIDE_E_INVALID);
 }
 
+static void cut(Fixture *f, int64_t thread_id, int64_t stack_id, unsigned n, unsigned end) {
+        for (unsigned i = 0; i < n; i++)
+                assert_return_code(store_add_sample(f->store, SAMPLE(.time = i, .thread_id = thread_id, .stack_id = stack_id,
+                                                                     .walk_end = (enum RingsideWalkEnd) end)), 0);
+}
+
+static void test_truncations(void **state) {
+        Fixture *f = *state;
+        static const struct {
+                unsigned end;
+                const char *file;
+                unsigned samples;
+        } expected[] = {
+                { RINGSIDE_WALK_NO_RULE, "/lib/libx.so", 9 },
+                { RINGSIDE_WALK_DEPTH, "/bin/prog", 4 },
+                { RINGSIDE_WALK_END_MAX, "/lib/libx.so", 2 },
+                { RINGSIDE_WALK_COMPLETE, "", 1 },
+        };
+        const RingsideTruncation *t;
+        int64_t a = thread(f, 10, "prog", 10, "prog"), b = thread(f, 20, "other", 21, "worker");
+        size_t n;
+
+        cut(f, a, STACK(f, "[truncated]", "+far", "main", "work"), 5, RINGSIDE_WALK_NO_RULE);
+        cut(f, b, STACK(f, "[truncated]", "+near"), 4, RINGSIDE_WALK_NO_RULE);
+        cut(f, b, STACK(f, "[truncated]", "+near"), 2, 14); /* of a version to come */
+        cut(f, b, STACK(f, "[truncated]", "deep", "+near"), 4, RINGSIDE_WALK_DEPTH);
+        cut(f, b, STACK(f, "[truncated]"), 1, RINGSIDE_WALK_COMPLETE);
+        cut(f, b, STACK(f, "main", "+near"), 100, RINGSIDE_WALK_BAD_FP); /* cut where it begins: nothing is missing */
+        read_again(f, NULL);
+        assert_return_code(ringside_profile_get_truncations(f->profile, &t, &n), 0);
+        assert_int_equal(n, ELEMENTSOF(expected));
+        for (size_t i = 0; i < n; i++) {
+                assert_int_equal(t[i].end, expected[i].end);
+                assert_string_equal(t[i].file, expected[i].file);
+                assert_int_equal(t[i].samples, expected[i].samples);
+                assert_int_equal(t[i].weight, expected[i].samples * 1000000);
+                assert_false(t[i].kernel);
+        }
+        assert_int_equal(ringside_profile_get_truncated(f->profile), 16);
+        read_again(f, &(RingsideFilter){ .size = sizeof(RingsideFilter), .event = -1, .thread = "prog" });
+        assert_return_code(ringside_profile_get_truncations(f->profile, &t, &n), 0);
+        assert_int_equal(n, 1);
+        assert_int_equal(t[0].samples, 5);
+}
+
 static void test_trees(void **state) {
         Fixture *f = *state;
         const RingsideNode *root, *again;
@@ -370,7 +415,7 @@ static void test_nothing(void **state) {
 
 int main(void) {
         const struct CMUnitTest tests[] = {
-                TEST(test_rows),  TEST(test_trees),    TEST(test_filters),
+                TEST(test_rows),  TEST(test_truncations), TEST(test_trees),    TEST(test_filters),
                 TEST(test_names), TEST(test_overflow), TEST(test_nothing),
                 TEST(test_targets), TEST(test_target_filter), TEST(test_one_target), TEST(test_inner_ids),
         };
