@@ -14,6 +14,9 @@
 #define RING_MIN (64 * 1024)
 #define RING_MAX (UINT64_C(64) << 20) /* the helper gives no more */
 #define FRAMES_MAX 255
+#define TABLE_MIN (UINT64_C(4) << 20)
+#define TABLE_MAX (UINT64_C(64) << 20)
+#define TABLE_DEFAULT (UINT64_C(32) << 20)
 
 static const char help_text[] =
         "Usage: ringside record [OPTION...] [--] COMMAND [ARGUMENT...]\n"
@@ -49,6 +52,11 @@ static const char help_text[] =
         "      --ring-size=BYTES  Buffer between kernel and recorder: a power of two,\n"
         "                         at least 64K; K and M may follow; default 8M\n"
         "      --max-frames=N     Callers in a stack, 1 to 255, default 127\n"
+        "      --unwind=HOW       How stacks are walked. table: by tables of programs'\n"
+        "                         files; fp: by frame pointers, where programs have them;\n"
+        "                         auto (default): table, if memory is granted for it\n"
+        "      --table-size=BYTES Memory for these tables: a power of two from 4M to 64M,\n"
+        "                         default 32M\n"
         "      --label=KEY=VALUE  Kept in the recording; may be repeated\n"
         "  -q, --quiet            No live line and no summary\n"
         "  -h, --help             Show this help\n"
@@ -64,6 +72,8 @@ enum {
         OPT_NO_ASK,
         OPT_RING_SIZE,
         OPT_MAX_FRAMES,
+        OPT_UNWIND,
+        OPT_TABLE_SIZE,
         OPT_LABEL,
         OPT_CGROUP,
         OPT_UNIT,
@@ -91,6 +101,8 @@ static const struct option options[] = {
         { "no-ask", no_argument, NULL, OPT_NO_ASK },
         { "ring-size", required_argument, NULL, OPT_RING_SIZE },
         { "max-frames", required_argument, NULL, OPT_MAX_FRAMES },
+        { "unwind", required_argument, NULL, OPT_UNWIND },
+        { "table-size", required_argument, NULL, OPT_TABLE_SIZE },
         { "label", required_argument, NULL, OPT_LABEL },
         { "quiet", no_argument, NULL, 'q' },
         { "help", no_argument, NULL, 'h' },
@@ -185,11 +197,29 @@ static int add_label(RecordOptions *o, const char *s) {
         return 0;
 }
 
-static int set_ring_size(RecordOptions *o, const char *s) {
-        if (parse_size(s, &o->ring_size) < 0 || o->ring_size < RING_MIN || o->ring_size > RING_MAX ||
-            (o->ring_size & (o->ring_size - 1)) != 0)
-                return wrong("--ring-size", s, "a power of two from 64K to 64M, as in 8M");
-        return 0;
+static bool parse_power(const char *s, uint64_t min, uint64_t max, uint64_t *ret) {
+        return parse_size(s, ret) >= 0 && *ret >= min && *ret <= max && (*ret & (*ret - 1)) == 0;
+}
+
+static int set_sizes(RecordOptions *o, int c, const char *s) {
+        if (c == OPT_RING_SIZE)
+                return parse_power(s, RING_MIN, RING_MAX, &o->ring_size) ?
+                               0 : wrong("--ring-size", s, "a power of two from 64K to 64M, as in 8M");
+        return parse_power(s, TABLE_MIN, TABLE_MAX, &o->table_size) ?
+                       0 : wrong("--table-size", s, "a power of two from 4M to 64M, as in 32M");
+}
+
+static int set_unwind(RecordOptions *o, const char *s) {
+        static const char *const ways[] = {
+                [RECORD_UNWIND_AUTO] = "auto", [RECORD_UNWIND_TABLE] = "table", [RECORD_UNWIND_FP] = "fp",
+        };
+
+        for (size_t i = 0; i < ELEMENTSOF(ways); i++)
+                if (strcmp(s, ways[i]) == 0) {
+                        o->unwind = (enum RecordUnwind) i;
+                        return 0;
+                }
+        return wrong("--unwind", s, "auto, table or fp");
 }
 
 static int set_numbers(RecordOptions *o, int c, const char *s) {
@@ -274,7 +304,10 @@ static int set_option(RecordOptions *o, int c, const char *value) {
         case OPT_HELPER:
                 return cli_parse_helper(value, &o->helper) < 0 ? wrong("--helper", value, "auto, bus or direct") : 0;
         case OPT_RING_SIZE:
-                return set_ring_size(o, value);
+        case OPT_TABLE_SIZE:
+                return set_sizes(o, c, value);
+        case OPT_UNWIND:
+                return set_unwind(o, value);
         default:
                 return add_label(o, value);
         }
@@ -328,6 +361,10 @@ static int check_combination(const RecordOptions *o) {
                           "--no-inherit does not go with --all and a command");
                 return -EINVAL;
         }
+        if (o->unwind == RECORD_UNWIND_FP && o->table_size > 0) {
+                cli_error("leave one of them out", "--table-size does not go with --unwind=fp, which needs no tables");
+                return -EINVAL;
+        }
         return 0;
 }
 
@@ -358,6 +395,8 @@ int record_options_parse(RecordOptions *ret, int argc, char **argv) {
         r = check_combination(&o);
         if (r < 0)
                 return r;
+        if (o.table_size == 0 && o.unwind != RECORD_UNWIND_FP)
+                o.table_size = TABLE_DEFAULT;
         *ret = o;
         return 1;
 }

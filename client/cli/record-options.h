@@ -28,6 +28,12 @@ typedef struct RecordTarget {
         const char *name; /* of cgroups and units */
 } RecordTarget;
 
+enum RecordUnwind {
+        RECORD_UNWIND_AUTO,  /* by tables, where there is room for them */
+        RECORD_UNWIND_TABLE, /* or not at all */
+        RECORD_UNWIND_FP,
+};
+
 typedef struct RecordOptions {
         uint64_t frequency; /* Hz, 0: the library's default */
         RecordEvent events[RECORD_EVENTS_MAX];
@@ -43,6 +49,8 @@ typedef struct RecordOptions {
         enum RingsideKernel kernel;
         uint64_t ring_size;  /* bytes, 0: the default */
         unsigned max_frames; /* 0: the default */
+        enum RecordUnwind unwind;
+        uint64_t table_size; /* bytes, 0 with frame pointers only */
         const char *labels[RECORD_LABELS_MAX + 1]; /* ends with NULL */
         char **command;      /* argv, NULL: none */
 } RecordOptions;

@@ -128,6 +128,8 @@ static int configure_session(Record *record) {
         if (r >= 0 && o->max_frames > 0)
                 r = ringside_session_set_max_frames(record->session, o->max_frames);
         if (r >= 0)
+                r = ringside_session_set_table_size(record->session, o->table_size);
+        if (r >= 0)
                 r = ringside_session_set_kernel(record->session, o->kernel);
         if (r >= 0)
                 r = ringside_session_set_scope(record->session, o->all ? RINGSIDE_SCOPE_SYSTEM : RINGSIDE_SCOPE_OWN);
@@ -140,6 +142,23 @@ static int configure_session(Record *record) {
 /* root is not asked, and without the bus nobody asks. */
 static bool may_ask(const RecordOptions *o) {
         return !o->no_ask && o->helper != RINGSIDE_HELPER_DIRECT && geteuid() != 0 && agent_somebody_there();
+}
+
+/* Tables take most of a session's memory, and a recording without them is better than none. */
+static bool is_short_of_memory(const Record *record, int r) {
+        return r == RINGSIDE_E_BUDGET && record->options->unwind == RECORD_UNWIND_AUTO &&
+               strstr(ringside_session_get_error(record->session)->text, "memory");
+}
+
+static int open_without_tables(Record *record) {
+        int r;
+
+        r = ringside_session_set_table_size(record->session, 0);
+        if (r >= 0)
+                r = ringside_session_open(record->session);
+        if (r >= 0 && !record->options->quiet)
+                fputs("Stacks are walked by frame pointers: no memory is left for --table-size\n", stderr);
+        return r;
 }
 
 /* Signals are not blocked yet: Ctrl-C at the password ends everything, and nothing exists yet. */
@@ -159,6 +178,8 @@ static int open_session(Record *record) {
         if (ask)
                 agent_start(&agent);
         r = ringside_session_open(record->session);
+        if (is_short_of_memory(record, r))
+                r = open_without_tables(record);
         agent_stop(&agent);
         return r < 0 ? session_fail(record, r) : 0;
 }

@@ -9,6 +9,7 @@
 
 #include "json.h"
 #include "report-tree.h"
+#include "report-unwind.h"
 #include "summary.h"
 
 #define FORMAT_VERSION 1
@@ -43,6 +44,7 @@ static int add_recording(struct json_object *object, const View *view) {
         TRY(json_add_string(recording, "grant", info->grant));
         TRY(json_add_string(recording, "scope", info->scope));
         TRY(json_add_string(recording, "kernel_frames", info->kernel_frames));
+        TRY(json_add_string(recording, "unwind", info->unwind));
         TRY(json_add_u64(recording, "cpus", info->n_cpus));
         TRY(json_add(recording, "start_realtime_ns", json_object_new_int64(info->start_realtime)));
         TRY(json_add_u64(recording, "duration_ns", info->duration));
@@ -149,6 +151,48 @@ static int add_tree(struct json_object *object, const View *view, const ReportOp
         return fill_node(tree, root, view, options, 0);
 }
 
+static int add_truncated_by(struct json_object *object, const View *view) {
+        struct json_object *by = json_object_new_object();
+        TruncatedBy n;
+
+        TRY(json_add(object, "truncated_by", by));
+        TRY(report_count_truncated(view, n));
+        for (size_t i = 0; i < ELEMENTSOF(n); i++)
+                if (n[i] > 0)
+                        TRY(json_add_u64(by, walk_end_key((enum RingsideWalkEnd) i), n[i]));
+        return 0;
+}
+
+static int add_truncations(struct json_object *object, const View *view, const ReportOptions *options) {
+        struct json_object *array = json_object_new_array();
+        const RingsideTruncation *t;
+        size_t n, added = 0;
+
+        TRY(json_add(object, "truncations", array));
+        TRY(ringside_profile_get_truncations(view->profile, &t, &n));
+        for (size_t i = 0; i < n && added < options->limit; i++) {
+                struct json_object *o;
+
+                if (report_share(view, t[i].samples, t[i].weight) < options->threshold)
+                        continue;
+                o = json_object_new_object();
+                TRY(json_append(array, o));
+                TRY(json_add_string(o, "reason", walk_end_key(t[i].end)));
+                TRY(json_add_string(o, "file", t[i].file));
+                TRY(json_add_bool(o, "kernel", t[i].kernel));
+                TRY(json_add_u64(o, "samples", t[i].samples));
+                TRY(json_add_u64(o, "weight", t[i].weight));
+                added++;
+        }
+        return json_add_u64(object, "left_out", n - added);
+}
+
+static int add_view(struct json_object *object, const View *view, const ReportOptions *options) {
+        if (options->by == REPORT_UNWIND)
+                return add_truncations(object, view, options);
+        return options->by >= REPORT_CALLEES ? add_tree(object, view, options) : add_rows(object, view, options);
+}
+
 int report_json(FILE *out, const View *view, const ReportOptions *options) {
         _cleanup_json_ struct json_object *object = json_object_new_object();
 
@@ -162,6 +206,7 @@ int report_json(FILE *out, const View *view, const ReportOptions *options) {
         TRY(json_add_u64(object, "samples", ringside_profile_get_samples(view->profile)));
         TRY(json_add_u64(object, "weight", ringside_profile_get_weight(view->profile)));
         TRY(json_add_u64(object, "truncated", ringside_profile_get_truncated(view->profile)));
-        TRY(options->by >= REPORT_CALLEES ? add_tree(object, view, options) : add_rows(object, view, options));
+        TRY(add_truncated_by(object, view));
+        TRY(add_view(object, view, options));
         return json_print(out, object);
 }

@@ -14,6 +14,7 @@ static const char help_text[] =
         "\n"
         "      --by=WHAT        function, file, process, thread or target: a table;\n"
         "                       callees or callers: a tree; default function\n" VIEW_HELP
+        "      --unwind         Instead: why stacks did not reach their start, and where\n"
         "      --sort=KEY       Tables: self (default) or total\n"
         "      --limit=N        At most N rows, or children of a node\n"
         "      --threshold=P    Leave out what has less than P percent; default 0.5 for\n"
@@ -25,11 +26,12 @@ static const char help_text[] =
         "\n"
         "Exit status: 0 success, 1 failure, 2 wrong usage.\n";
 
-enum { OPT_BY = OPT_VIEW_END, OPT_SORT, OPT_LIMIT, OPT_THRESHOLD, OPT_FORMAT, OPT_NO_PAGER };
+enum { OPT_BY = OPT_VIEW_END, OPT_UNWIND, OPT_SORT, OPT_LIMIT, OPT_THRESHOLD, OPT_FORMAT, OPT_NO_PAGER };
 
 static const struct option options[] = {
         VIEW_OPTIONS,
         { "by", required_argument, NULL, OPT_BY },
+        { "unwind", no_argument, NULL, OPT_UNWIND },
         { "sort", required_argument, NULL, OPT_SORT },
         { "limit", required_argument, NULL, OPT_LIMIT },
         { "threshold", required_argument, NULL, OPT_THRESHOLD },
@@ -42,6 +44,7 @@ static const struct option options[] = {
 static const char *const view_names[REPORT_VIEW_MAX] = {
         [REPORT_FUNCTION] = "function", [REPORT_FILE] = "file",       [REPORT_PROCESS] = "process",
         [REPORT_THREAD] = "thread",     [REPORT_TARGET] = "target",   [REPORT_CALLEES] = "callees", [REPORT_CALLERS] = "callers",
+        [REPORT_UNWIND] = "unwind",
 };
 
 const char *report_view_name(enum ReportView view) {
@@ -52,8 +55,14 @@ static int wrong(const char *option, const char *value, const char *wanted) {
         return cli_error_value("report", option, value, wanted);
 }
 
-static int set_by(ReportOptions *o, const char *s) {
-        for (size_t i = 0; i < ELEMENTSOF(view_names); i++)
+/* What was given, to be compared. */
+typedef struct Given {
+        bool by, unwind, sort;
+} Given;
+
+static int set_by(ReportOptions *o, const char *s, Given *given) {
+        given->by = true;
+        for (size_t i = 0; i < REPORT_UNWIND; i++)
                 if (strcmp(s, view_names[i]) == 0) {
                         o->by = (enum ReportView) i;
                         return 0;
@@ -61,8 +70,8 @@ static int set_by(ReportOptions *o, const char *s) {
         return wrong("--by", s, "function, file, process, thread, target, callees or callers");
 }
 
-static int set_sort(ReportOptions *o, const char *s, bool *given) {
-        *given = true;
+static int set_sort(ReportOptions *o, const char *s, Given *given) {
+        given->sort = true;
         if (strcmp(s, "self") == 0)
                 o->by_total = false;
         else if (strcmp(s, "total") == 0)
@@ -81,16 +90,19 @@ static int set_limit(ReportOptions *o, const char *s) {
         return 0;
 }
 
-static int set_option(ReportOptions *o, int c, const char *value, bool *sort_given) {
+static int set_option(ReportOptions *o, int c, const char *value, Given *given) {
         int r = view_options_set(&o->view, "report", c, value);
 
         if (r != 0)
                 return r;
         switch (c) {
         case OPT_BY:
-                return set_by(o, value);
+                return set_by(o, value, given);
+        case OPT_UNWIND:
+                given->unwind = true;
+                return 0;
         case OPT_SORT:
-                return set_sort(o, value, sort_given);
+                return set_sort(o, value, given);
         case OPT_LIMIT:
                 return set_limit(o, value);
         case OPT_THRESHOLD:
@@ -103,9 +115,21 @@ static int set_option(ReportOptions *o, int c, const char *value, bool *sort_giv
         }
 }
 
+static int check_combination(const ReportOptions *o, const Given *given) {
+        if (given->unwind && (given->by || given->sort)) {
+                cli_error("it is a table of its own, by share", "--unwind does not go with --%s", given->by ? "by" : "sort");
+                return -EINVAL;
+        }
+        if (given->sort && o->by >= REPORT_CALLEES) {
+                cli_error("leave --sort out, or choose a table with --by", "--sort goes with tables: a tree is sorted by total");
+                return -EINVAL;
+        }
+        return 0;
+}
+
 int report_options_parse(ReportOptions *ret, int argc, char **argv) {
         ReportOptions o = { .view.event = -1, .limit = SIZE_MAX, .threshold = -1 };
-        bool sort_given = false;
+        Given given = {};
         int c, r;
 
         opterr = 0;
@@ -117,14 +141,15 @@ int report_options_parse(ReportOptions *ret, int argc, char **argv) {
                 }
                 if (c == '?' || c == ':')
                         return cli_error_option(c, argv, options);
-                r = set_option(&o, c, optarg, &sort_given);
+                r = set_option(&o, c, optarg, &given);
                 if (r < 0)
                         return r;
         }
-        if (sort_given && o.by >= REPORT_CALLEES) {
-                cli_error("leave --sort out, or choose a table with --by", "--sort goes with tables: a tree is sorted by total");
-                return -EINVAL;
-        }
+        r = check_combination(&o, &given);
+        if (r < 0)
+                return r;
+        if (given.unwind)
+                o.by = REPORT_UNWIND;
         r = view_options_rest(&o.view, argc, argv);
         if (r < 0)
                 return r;

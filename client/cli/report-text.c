@@ -10,6 +10,7 @@
 #include <time.h>
 
 #include "report-tree.h"
+#include "report-unwind.h"
 #include "summary.h"
 #include "text.h"
 
@@ -40,6 +41,24 @@ static void header_when(FILE *out, const View *view, const Style *style) {
         header_line(out, style, "Recorded", line);
 }
 
+/* Why stacks were cut short: as many reasons as two lines hold. */
+static void header_truncated(FILE *out, const View *view, const Style *style) {
+        size_t room = style->columns - LABEL_COLUMNS;
+        char text[512], *second = NULL;
+
+        if (report_truncated_text(view, text, sizeof(text)) < 0 || !text[0])
+                return;
+        if (strlen(text) > room) {
+                for (char *p = text; (p = strchr(p, ',')) && (size_t) (p + 1 - text) <= room; p++)
+                        second = p + 1;
+                if (second)
+                        *second++ = 0;
+        }
+        header_line(out, style, "Truncated", text);
+        if (second)
+                header_line(out, style, "", second);
+}
+
 static void header_samples(FILE *out, const View *view, const Style *style) {
         uint64_t samples = ringside_profile_get_samples(view->profile);
         uint64_t truncated = ringside_profile_get_truncated(view->profile);
@@ -48,6 +67,7 @@ static void header_samples(FILE *out, const View *view, const Style *style) {
         snprintf(line, sizeof(line), "%" PRIu64 ", %" PRIu64 " lost, %" PRIu64 " truncated (%.1f %%)", samples,
                  summary_lost(view->info), truncated, text_share(truncated, samples));
         header_line(out, style, "Samples", line);
+        header_truncated(out, view, style);
 }
 
 static void header_filter(FILE *out, const View *view, const Style *style) {
@@ -91,6 +111,7 @@ static void print_header(FILE *out, const View *view, const Style *style) {
                 header_line(out, style, "Scope", "every process, and the kernel's own");
         if (summary_kernel(info))
                 header_line(out, style, "Kernel", summary_kernel(info));
+        header_line(out, style, "Stacks", strcmp(info->unwind, "table") == 0 ? "by unwind tables" : "by frame pointers");
         header_line(out, style, "Event", event ? summary_event(line, sizeof(line), event) : "none");
         header_filter(out, view, style);
         header_samples(out, view, style);
@@ -221,6 +242,8 @@ int report_text(FILE *out, const View *view, const ReportOptions *options, const
                           0, style->columns);
                 return 0;
         }
+        if (options->by == REPORT_UNWIND)
+                return report_unwind(out, view, options, style);
         if (options->by >= REPORT_CALLEES)
                 return report_tree(out, view, options, style);
         return print_table(out, view, options, style);

@@ -13,6 +13,7 @@ enum ReportView {
         REPORT_TARGET,
         REPORT_CALLEES,
         REPORT_CALLERS,
+        REPORT_UNWIND, /* not of --by */
         REPORT_VIEW_MAX
 };
 

@@ -18,6 +18,9 @@
 const char *summary_frame_pointer_advice(const RingsideRecordingInfo *info) {
         uint64_t too_deep = info->statistics.walk_end[RINGSIDE_WALK_DEPTH];
 
+        /* Tables need none. */
+        if (strcmp(info->unwind, "table") == 0)
+                return NULL;
         /* Not how walks ended: one that ran past main into a C library without frame pointers found its start. */
         if (text_share(info->truncated - MIN(too_deep, info->truncated), info->samples) <= ADVICE_PERCENT)
                 return NULL;

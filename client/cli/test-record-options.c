@@ -35,16 +35,28 @@ static void test_defaults(_unused_ void **state) {
         assert_null(o.command);
         assert_null(o.output);
         assert_int_equal(o.n_targets + o.n_events, 0);
+        assert_true(o.unwind == RECORD_UNWIND_AUTO && o.table_size == 32 << 20);
         assert_true(o.frequency == 0 && o.duration == 0 && o.ring_size == 0 && o.max_frames == 0);
         assert_int_equal(o.helper, RINGSIDE_HELPER_AUTO);
         assert_false(o.no_ask || o.no_wait || o.no_inherit || o.quiet);
+}
+
+static void test_unwind(_unused_ void **state) {
+        RecordOptions o;
+
+        assert_int_equal(parse(&o, "--unwind fp"), 1);
+        assert_true(o.unwind == RECORD_UNWIND_FP && o.table_size == 0);
+        assert_int_equal(parse(&o, "--unwind table"), 1);
+        assert_true(o.unwind == RECORD_UNWIND_TABLE && o.table_size == 32 << 20);
+        assert_int_equal(parse(&o, "--table-size 64M --unwind=auto"), 1);
+        assert_true(o.unwind == RECORD_UNWIND_AUTO && o.table_size == 64 << 20);
 }
 
 static void test_all(_unused_ void **state) {
         RecordOptions o;
 
         assert_int_equal(parse(&o, "-F 999 -e cpu-clock -e cpu-cycles@49 -ecpu-cycles/1000000 -o x -d 2.5 --helper=bus "
-                                   "--no-ask --no-inherit --no-wait --ring-size 4M --max-frames 255 --label a=b "
+                                   "--no-ask --no-inherit --no-wait --ring-size 4M --max-frames 255 --unwind=table --table-size=8M --label a=b "
                                    "--label c= -q -- prog -F 5"),
                          1);
         assert_int_equal(o.frequency, 999);
@@ -60,6 +72,7 @@ static void test_all(_unused_ void **state) {
         assert_true(o.no_ask && o.no_inherit && o.no_wait && o.quiet);
         assert_int_equal(o.ring_size, 4 << 20);
         assert_int_equal(o.max_frames, 255);
+        assert_true(o.unwind == RECORD_UNWIND_TABLE && o.table_size == 8 << 20);
         assert_string_equal(o.labels[0], "a=b");
         assert_string_equal(o.labels[1], "c=");
         assert_null(o.labels[2]);
@@ -143,7 +156,8 @@ static void test_wrong(_unused_ void **state) {
                 "-e averyveryveryverylongnameofanevent", "-p 0", "-p 1,", "-p ,1", "-p 1,x", "-p 99999999999",
                 "-p 1 -- prog", "-t 0", "-t x", "-t 1 -- prog", "--cgroup= ", "--unit= ", "--cgroup=/a -- prog",
                 "--unit=a -- prog", "--cgroup=/a -p 1", "-t 1 --unit=a", "--user", "--user -p 1", "--user --cgroup=/a",
-                "--no-inherit --unit=a", "--no-inherit --cgroup=/a", "--no-wait --unit=a", "-d 0", "-d x", "--helper=none", "--ring-size 1000", "--ring-size 32K", "--ring-size 2G",
+                "--no-inherit --unit=a", "--no-inherit --cgroup=/a", "--no-wait --unit=a", "-d 0", "-d x", "--helper=none", "--ring-size 1000", "--ring-size 32K", "--ring-size 2G", "--unwind=dwarf", "--unwind=",
+                "--table-size=2M", "--table-size=128M", "--table-size=33M", "--table-size=0", "--unwind=fp --table-size=8M",
                 "--max-frames 0", "--max-frames 256", "--label x", "--label =x", "-o -", "--no-wait", "--no-wait -p 1",
                 "--no-inherit", "--", "-q --", "--no-such", "-x", "--quiet=yes",
                 "--kernel --no-kernel", "--no-kernel --kernel", "--all=yes", "-a --no-inherit", "-a --no-inherit -- prog",
@@ -166,7 +180,7 @@ static void test_help(_unused_ void **state) {
 
 int main(void) {
         const struct CMUnitTest tests[] = {
-                cmocka_unit_test(test_defaults), cmocka_unit_test(test_all),
+                cmocka_unit_test(test_defaults), cmocka_unit_test(test_unwind), cmocka_unit_test(test_all),
                 cmocka_unit_test(test_command_without_dashes), cmocka_unit_test(test_numbers), cmocka_unit_test(test_cgroups),
                 cmocka_unit_test(test_too_many_targets), cmocka_unit_test(test_scope_and_kernel), cmocka_unit_test(test_wrong), cmocka_unit_test(test_help),
         };

@@ -57,8 +57,18 @@ static void test_all(_unused_ void **state) {
         assert_true(o.by_total && o.limit == 3 && o.threshold == 2 && !o.json && o.no_pager);
 }
 
+static void test_unwind(_unused_ void **state) {
+        ReportOptions o;
+
+        assert_int_equal(parse(&o, "--unwind --limit=3 --format=json"), 1);
+        assert_int_equal(o.by, REPORT_UNWIND);
+        assert_int_equal(parse(&o, "--by=unwind"), -EINVAL);
+        assert_int_equal(parse(&o, "--by=function --unwind"), -EINVAL);
+        assert_int_equal(parse(&o, "--unwind --sort=self"), -EINVAL);
+}
+
 static void test_every_view(_unused_ void **state) {
-        for (int i = 0; i < REPORT_VIEW_MAX; i++) {
+        for (int i = 0; i < REPORT_UNWIND; i++) {
                 ReportOptions o;
                 char line[64];
 
@@ -85,6 +95,7 @@ int main(void) {
         const struct CMUnitTest tests[] = {
                 cmocka_unit_test(test_defaults),
                 cmocka_unit_test(test_all),
+                cmocka_unit_test(test_unwind),
                 cmocka_unit_test(test_every_view),
                 cmocka_unit_test(test_wrong),
         };

@@ -32,9 +32,12 @@ static void test_never_taken(_unused_ void **state) {
 }
 
 static void test_advice(_unused_ void **state) {
-        RingsideRecordingInfo info = {.samples = 100, .truncated = 31};
+        RingsideRecordingInfo info = {.samples = 100, .truncated = 31, .unwind = "fp"};
 
         assert_non_null(summary_frame_pointer_advice(&info));
+        info.unwind = "table";
+        assert_null(summary_frame_pointer_advice(&info));
+        info.unwind = "fp";
         /* Those that were only too deep are not for want of frame pointers. */
         info.statistics.walk_end[RINGSIDE_WALK_DEPTH] = 2;
         assert_null(summary_frame_pointer_advice(&info));

@@ -4,7 +4,7 @@
  * Stands in for the library's sessions when preloaded before it, so that the tests of `ringside record`
  * need neither helper nor bus nor kernel: the records are made up, the recorder behind is the real one.
  *
- * FAKE_OPEN=denied, FAKE_START=refused, FAKE_TARGET=gone: that step fails.
+ * FAKE_OPEN=denied, rate, memory (with tables only), FAKE_START=refused, FAKE_TARGET=gone: that step fails.
  * FAKE_END_MS=N: the session ends by itself N ms after its start.
  * FAKE_CHILD_MS=N: a descendant lives for N ms after the start.
  * FAKE_BAD_FP=1: every stack ends for want of frame pointers.
@@ -36,6 +36,7 @@ struct RingsideSession {
         uint64_t emitted;
         enum RingsideKernel kernel;
         enum RingsideScope scope;
+        uint64_t table_size;
 };
 
 /* When the last session was started, for the recorder knows no session. */
@@ -125,6 +126,16 @@ int ringside_session_set_ring_size(_unused_ RingsideSession *s, uint64_t bytes) 
         return 0;
 }
 
+int ringside_session_set_table_size(RingsideSession *s, uint64_t bytes) {
+        note("table %" PRIu64 "\n", bytes);
+        s->table_size = bytes;
+        return 0;
+}
+
+uint64_t ringside_session_get_table_size(RingsideSession *s) {
+        return s->table_size;
+}
+
 int ringside_session_set_max_frames(_unused_ RingsideSession *s, unsigned frames) {
         note("frames %u\n", frames);
         return 0;
@@ -168,6 +179,10 @@ int ringside_session_open(RingsideSession *s) {
         if (is("FAKE_OPEN", "denied"))
                 return fail(s, RINGSIDE_E_DENIED, "polkit refused org.ringside.helper1.profile-own",
                             "first line of the hint\nsecond line");
+        if (is("FAKE_OPEN", "memory") && s->table_size > 0)
+                return fail(s, RINGSIDE_E_BUDGET, "memory of one user's sessions: 1 bytes left", "its hint");
+        if (is("FAKE_OPEN", "rate"))
+                return fail(s, RINGSIDE_E_BUDGET, "rate of one user: 1 Hz left", "its hint");
         return 0;
 }
 

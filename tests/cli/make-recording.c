@@ -104,7 +104,9 @@ static int fill(Maker *m, uint64_t code) {
         if (r >= 0)
                 r = samples(m, 700, m->pid, (uint64_t) (uintptr_t) cli_hot_a + 1, 1, RINGSIDE_WALK_COMPLETE);
         if (r >= 0)
-                r = samples(m, 200, m->pid + 1, (uint64_t) (uintptr_t) cli_hot_b + 1, 2, RINGSIDE_WALK_BAD_FP);
+                r = samples(m, 120, m->pid + 1, (uint64_t) (uintptr_t) cli_hot_b + 1, 2, RINGSIDE_WALK_BAD_FP);
+        if (r >= 0)
+                r = samples(m, 80, m->pid + 1, (uint64_t) (uintptr_t) cli_hot_b + 1, 2, RINGSIDE_WALK_NO_RULE);
         if (r >= 0)
                 r = samples(m, 50, m->pid, code, 1, RINGSIDE_WALK_COMPLETE);
         if (r >= 0)

@@ -184,6 +184,7 @@ class Reading(CliTest):
         self.assertRegex(text, r"(?m)^ 20\.0 % .* 200  cli_hot_b ")
         self.assertRegex(text, r"(?m)^  5\.0 % .* 50  \[kernel\]")
         self.assertRegex(text, r"(?m)^Samples +1000, 0 lost, 200 truncated \(20\.0 %\)$")
+        self.assertRegex(text, r"(?m)^Truncated +120 no frame pointer, 80 no rule$")
         self.assertRegex(text, r"(?m)^Command +\./program ")
         for label in ("Recording", "Host", "Recorded", "Event"):
             self.assertRegex(text, rf"(?m)^{label} ")
@@ -231,11 +232,28 @@ class Reading(CliTest):
             self.assert_harmless(text)
             d = json.loads(text)
             self.assertEqual((d["version"], d["by"], d["samples"], d["truncated"]), (1, by, 1000, 200))
+            self.assertEqual(d["truncated_by"], {"bad_frame_pointer": 120, "no_rule": 80})
             self.assertIn("tree" if by.startswith("call") else "rows", d)
             self.assertTrue(d["recording"]["finished"])
         names = {r["name"]: r for r in json.loads(self.report("--format=json"))["rows"]}
         self.assertEqual(names["cli_hot_a"]["self_samples"], 700)
         self.assertTrue(any("\\x1b[2J" in n for n in names), names.keys())
+
+    def test_unwind(self):
+        text = self.report("--unwind")
+        self.assertRegex(text, r"(?m)^ 12\.0 % +120  no frame pointer +/.*/make-recording$")
+        self.assertRegex(text, r"(?m)^  8\.0 % +80  no rule +/.*/make-recording$")
+        self.assert_harmless(text)
+        self.assert_narrow(text)
+        self.assertIn("1 more left out", self.report("--unwind", "--limit=1"))
+        self.assertIn("1 more left out", self.report("--unwind", "--threshold=9"))
+        self.assertIn("Every stack reached its start", self.report("--unwind", "--thread=[!w]*"))
+        d = json.loads(self.report("--unwind", "--format=json"))
+        self.assertEqual(d["by"], "unwind")
+        self.assertEqual([(t["reason"], t["samples"], t["kernel"]) for t in d["truncations"]],
+                         [("bad_frame_pointer", 120, False), ("no_rule", 80, False)])
+        self.assertTrue(all(t["file"].endswith("/make-recording") and t["weight"] > 0 for t in d["truncations"]))
+        self.assertEqual(json.loads(self.report("--unwind", "--format=json", "--limit=1"))["left_out"], 1)
 
     def test_no_colour_without_terminal(self):
         self.assertNotIn("\033", self.report())
@@ -498,6 +516,38 @@ class Recording(FakeTest):
         self.record("-d", "0.1")
         self.assertIn("targeted 0\n", self.log())
 
+    def test_unwind(self):
+        """By tables unless there is no memory for them, and then not in silence."""
+        p = self.record("--", "true")
+        self.assertIn("table 33554432\n", self.log())
+        self.assertNotIn("frame pointers", p.stderr.decode())
+        p = self.record("-o", "small", "--table-size=4M", "--", "true", env={"FAKE_OPEN": "memory"})
+        self.assertIn("table 4194304\n", self.log())
+        self.assertRegex(self.log(), r"(?s)table 4194304\n.*table 0\n")
+        self.assertRegex(p.stderr.decode(), "(?m)^Stacks are walked by frame pointers: .*memory")
+        self.assert_narrow(p.stderr.decode())
+        self.assertEqual(self.record("-q", "--", "true", env={"FAKE_OPEN": "memory"}).stderr, b"")
+        self.assertIn("its hint", self.fails(125, "record", "--unwind=table", "--", "true", env={"FAKE_OPEN": "memory"}))
+        self.assertIn("its hint", self.fails(125, "record", "--", "true", env={"FAKE_OPEN": "rate"}))
+        os.unlink(self.env["FAKE_LOG"])
+        self.record("-o", "fp", "--unwind=fp", "--", "true")
+        self.assertIn("table 0\n", self.log())
+
+    def test_unwind_said(self):
+        for state, json_state, line in (("table", "table", "by unwind tables"), ("fp", "fp", "by frame pointers"),
+                                        ("frame-pointer", "fp", "by frame pointers")):
+            path = self.path(f"{state}.ringside")
+            self.record("-q", "-o", path, "--", "sleep", "0.6", env={"FAKE_BAD_FP": "1"})
+            db = sqlite3.connect(path)
+            db.execute("UPDATE meta SET value=? WHERE key='unwind'", (state,))
+            db.commit()
+            db.close()
+            text = self.ok("report", path)
+            self.assertRegex(text, rf"(?m)^Stacks +{line}$")
+            # Where there are tables, frame pointers are no help.
+            (self.assertNotIn if state == "table" else self.assertIn)("-fno-omit-frame-pointer", text)
+            self.assertEqual(self.info(path)["unwind"], json_state)
+
     def test_scope_and_kernel(self):
         self.record("-q", "-d", "0.3")
         self.assertIn("kernel 0\nscope 0\ntargeted 0\n", self.log())
@@ -607,7 +657,7 @@ class Recording(FakeTest):
         self.record("-d", "20", status=1, env={"FAKE_END_MS": "100"})
 
     def test_summary(self):
-        p = self.record("--", "sleep", "0.6", env={"FAKE_BAD_FP": "1"})
+        p = self.record("--unwind=fp", "--", "sleep", "0.6", env={"FAKE_BAD_FP": "1"})
         text = p.stderr.decode()
         self.assertRegex(text, r"\d+ samples, 0 lost")
         self.assertIn("did not reach their start", text)
@@ -615,7 +665,7 @@ class Recording(FakeTest):
         self.assertIn("Next: ringside report ringside-sleep-", text)
         self.assert_harmless(text)
         self.assert_narrow(text)
-        self.assertNotIn("-fno-omit", self.record("--", "sleep", "0.3").stderr.decode())
+        self.assertNotIn("-fno-omit", self.record("--unwind=fp", "--", "sleep", "0.3").stderr.decode())
         self.assertEqual(self.record("-q", "--", "true").stderr, b"")
 
     def signalled(self, number, args=(), command=("sleep", "1000"), again=False):

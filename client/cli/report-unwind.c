@@ -1,0 +1,111 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+
+#include "report-unwind.h"
+
+#include <inttypes.h>
+#include <string.h>
+
+#include "text.h"
+
+#define REASON_COLUMNS 18
+#define NUMBER_COLUMNS (19 + REASON_COLUMNS) /* " 12.3 %   1234567  no rule           " */
+
+static const struct {
+        const char *text, *key;
+} ends[RINGSIDE_WALK_END_MAX + 1] = {
+        [RINGSIDE_WALK_NONE] = { "callers lost", "lost" },
+        [RINGSIDE_WALK_COMPLETE] = { "callers lost", "lost" },
+        [RINGSIDE_WALK_DEPTH] = { "too deep", "depth" },
+        [RINGSIDE_WALK_BAD_FP] = { "no frame pointer", "bad_frame_pointer" },
+        [RINGSIDE_WALK_UNREADABLE] = { "stack unreadable", "unreadable" },
+        [RINGSIDE_WALK_BAD_RETURN] = { "no return address", "bad_return_address" },
+        [RINGSIDE_WALK_COMPAT] = { "32-bit program", "compat" },
+        [RINGSIDE_WALK_NO_TABLES] = { "no tables yet", "no_tables" },
+        [RINGSIDE_WALK_NO_MAPPING] = { "no mapping", "no_mapping" },
+        [RINGSIDE_WALK_NO_RULE] = { "no rule", "no_rule" },
+        [RINGSIDE_WALK_UNSUPPORTED] = { "unsupported rule", "unsupported_rule" },
+        [RINGSIDE_WALK_BAD_CFA] = { "no frame above", "bad_frame" },
+        [RINGSIDE_WALK_NO_CALL] = { "not called", "no_call" },
+        [RINGSIDE_WALK_END_MAX] = { "another reason", "other" },
+};
+
+const char *walk_end_text(enum RingsideWalkEnd end) {
+        return ends[MIN(end, RINGSIDE_WALK_END_MAX)].text;
+}
+
+const char *walk_end_key(enum RingsideWalkEnd end) {
+        return ends[MIN(end, RINGSIDE_WALK_END_MAX)].key;
+}
+
+/* What there is no end for was lost on the way. */
+static enum RingsideWalkEnd end_of(const RingsideTruncation *t) {
+        return t->end == RINGSIDE_WALK_COMPLETE ? RINGSIDE_WALK_NONE : MIN(t->end, RINGSIDE_WALK_END_MAX);
+}
+
+int report_count_truncated(const View *view, TruncatedBy ret) {
+        const RingsideTruncation *t;
+        size_t n;
+        int r;
+
+        memset(ret, 0, sizeof(TruncatedBy));
+        r = ringside_profile_get_truncations(view->profile, &t, &n);
+        for (size_t i = 0; r >= 0 && i < n; i++)
+                ret[end_of(&t[i])] += t[i].samples;
+        return r;
+}
+
+int report_truncated_text(const View *view, char *dst, size_t size) {
+        TruncatedBy by;
+        size_t len = 0;
+        int r;
+
+        dst[0] = 0;
+        r = report_count_truncated(view, by);
+        while (r >= 0 && len < size) {
+                size_t most = 0;
+
+                for (size_t i = 1; i < ELEMENTSOF(by); i++)
+                        if (by[i] > by[most])
+                                most = i;
+                if (by[most] == 0)
+                        break;
+                len += (size_t) snprintf(dst + len, size - len, "%s%" PRIu64 " %s", len > 0 ? ", " : "", by[most],
+                                         ends[most].text);
+                by[most] = 0;
+        }
+        return r;
+}
+
+static void print_row(FILE *out, const View *view, const RingsideTruncation *t, const Style *style) {
+        _cleanup_free_ char *fitted = text_fit(t->file[0] ? t->file : "-", style->columns - NUMBER_COLUMNS, style->ellipsis);
+
+        fprintf(out, "%5.1f %%  %8" PRIu64 "  %-*s%s\n", report_share(view, t->samples, t->weight), t->samples, REASON_COLUMNS,
+                walk_end_text(t->end), fitted ? fitted : "");
+}
+
+int report_unwind(FILE *out, const View *view, const ReportOptions *options, const Style *style) {
+        const RingsideTruncation *t;
+        size_t n, shown = 0, left_out = 0;
+        int r;
+
+        r = ringside_profile_get_truncations(view->profile, &t, &n);
+        if (r < 0)
+                return r;
+        if (n == 0) {
+                text_wrap(out, "Every stack reached its start.", 0, style->columns);
+                return 0;
+        }
+        fprintf(out, "%s  share   samples  %-*s%s%s\n", style->bold, REASON_COLUMNS, "reason", "where the stack ends", style->reset);
+        for (size_t i = 0; i < n; i++) {
+                if (shown >= options->limit || report_share(view, t[i].samples, t[i].weight) < options->threshold) {
+                        left_out++;
+                        continue;
+                }
+                print_row(out, view, &t[i], style);
+                shown++;
+        }
+        if (left_out > 0)
+                fprintf(out, "%s%zu more left out: --threshold=0 without --limit shows them%s\n", style->dim, left_out,
+                        style->reset);
+        return 0;
+}
