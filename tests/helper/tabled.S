@@ -1,9 +1,13 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 
 /*
- * A program of a page whose every frame is known, for tables that a test makes by hand: nothing but _start, outer, framed,
- * middle and inner, which call one another and never return. With an argument middle is interrupted by a signal whose
- * handler calls inner. Each begins at another page of tables.
+ * A program whose every frame is known, for tables that a test makes by hand: nothing but _start, outer, framed, middle and
+ * inner, which call one another and never return. Each begins at another page of tables. By the number of arguments:
+ *
+ *      1  middle is interrupted by a signal whose handler calls inner
+ *      2  all of it is done by one child after another, which exit soon
+ *      3  instead, form_1 and so on call one another until inner is called, each in another way
+ *      4  instead, inner is gone to without a call, and finds a return address
  *
  *      outer   rsp + 32
  *      framed  a frame pointer; the test has no rule for it
@@ -14,18 +18,48 @@
 #define SYS_rt_sigaction 13
 #define SYS_rt_sigreturn 15
 #define SYS_getpid 39
+#define SYS_fork 57
+#define SYS_exit 60
+#define SYS_wait4 61
 #define SYS_kill 62
 #define SYS_getppid 110
 #define SIGUSR1 10
 #define SA_RESTORER 0x04000000
 
+#define COMMA ,
 #define FUNCTION(name) .balign 256; .globl name; .type name, @function; name
 
         .text
 FUNCTION(_start):
         mov     (%rsp), %r12            /* argc */
+        mov     $-1, %r13               /* turns of inner until exit */
         xor     %ebp, %ebp
-        call    outer
+        cmp     $4, %r12
+        je      2f
+        jg      3f
+        cmp     $3, %r12
+        jne     1f
+0:      mov     $SYS_fork, %eax
+        syscall
+        mov     $500, %r13
+        test    %eax, %eax
+        jz      1f
+        mov     $-1, %rdi
+        xor     %esi, %esi
+        xor     %edx, %edx
+        xor     %r10d, %r10d
+        mov     $SYS_wait4, %eax
+        syscall
+        jmp     0b
+2:      call    form_1
+        .globl  after_forms
+after_forms:
+        hlt
+3:      call    jumper
+        .globl  after_jumper
+after_jumper:
+        hlt
+1:      call    outer
         .globl  after_outer
 after_outer:
         hlt
@@ -51,7 +85,7 @@ FUNCTION(middle):
         sub     $40, %rsp
         mov     $0x5a5a5a5a5a5a5a5a, %rbp
         cmp     $2, %r12
-        jge     1f
+        je      1f
         call    inner
         .globl  after_inner
 after_inner:
@@ -86,13 +120,51 @@ restorer:
         mov     $SYS_rt_sigreturn, %rax
         syscall
 
+/* Its last instruction is the call; where prepare needs it, at(%rip) has the address of what is called. */
+#define FORM(n, next, prepare, call_it)                                                                                \
+        FUNCTION(form_##n):                                                                                            \
+        sub     $8, %rsp;                                                                                              \
+        jmp     1f;                                                                                                    \
+        .balign 8;                                                                                                     \
+at_##n: .quad   next;                                                                                                  \
+1:      prepare;                                                                                                       \
+        call_it;                                                                                                       \
+        .globl  after_form_##n;                                                                                        \
+after_form_##n:                                                                                                        \
+        hlt
+
+FORM(1, form_2, nop, call form_2)
+FORM(2, form_3, lea form_3(%rip) COMMA %rcx, call *%rcx)
+FORM(3, form_4, lea form_4(%rip) COMMA %r11, call *%r11)
+FORM(4, form_5, lea at_4(%rip) COMMA %rax, call *(%rax))
+FORM(5, form_6, lea at_5 - 8(%rip) COMMA %rdx, call *8(%rdx))
+FORM(6, form_7, movq $form_7 COMMA (%rsp), call *(%rsp))
+FORM(7, form_8, movq $form_8 COMMA -8(%rsp), call *-8(%rsp))
+FORM(8, form_9, nop, call *at_8(%rip))
+FORM(9, form_10, lea at_9 - 0x1000(%rip) COMMA %rax, call *0x1000(%rax))
+FORM(10, form_11, lea -0x1000(%rsp) COMMA %rax; movq $form_11 COMMA (%rax), call *-0x1000(%rsp))
+FORM(11, form_12, mov $at_11 COMMA %ecx; shr $3 COMMA %ecx, call *(COMMA %rcx COMMA 8))
+FORM(12, form_13, lea at_12(%rip) COMMA %r8; xor %r9d COMMA %r9d, call *(%r8 COMMA %r9 COMMA 8))
+FORM(13, inner, lea inner(%rip) COMMA %rax, notrack call *%rax)
+
+FUNCTION(jumper):
+        lea     not_after(%rip), %rax
+        push    %rax
+        jmp     inner
+        .globl  not_after
+not_after:
+        hlt
+
 FUNCTION(inner):
-        mov     $100000, %ecx
+        mov     $20000, %ecx
 1:      dec     %ecx
         jnz     1b
         mov     $SYS_getppid, %eax
         syscall
-        jmp     inner
+        dec     %r13
+        jnz     inner
+        mov     $SYS_exit, %eax
+        syscall
         .globl  inner_end
 inner_end:
 

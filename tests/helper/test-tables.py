@@ -57,9 +57,11 @@ RULES = [
     rule(CFA_REG, RSP, 16),                                     # handler
     rule(CFA_DEREF, RSP, 160, ra=SIGNAL | AT_BASE, ra_offset=168, fp=AT_BASE, fp_offset=120),
 ]
+FORMS = [f"form_{i}" for i in range(1, 14)]
 # Where each rule begins; framed has none. push %rbp is one byte, sub from %rsp four.
 ROWS = sorted([(S["_start"], 1), (S["outer"], 2), (S["outer"] + 4, 3), (S["framed"], 0), (S["middle"], 2),
-               (S["middle"] + 5, 4), (S["handler"], 2), (S["handler"] + 4, 5), (S["restorer"] - 1, 6), (S["inner"], 2)])
+               (S["middle"] + 5, 4), (S["handler"], 2), (S["handler"] + 4, 5), (S["restorer"] - 1, 6), (S["inner"], 2)] +
+              [row for form in FORMS for row in ((S[form], 2), (S[form] + 4, 5))] + [(S["jumper"], 5)])
 
 
 class Tables:
@@ -169,6 +171,7 @@ def check_stacks(samples, stacks, *expected, least=0.99):
     """Whole stacks, by names of addresses; those that another sample's are may be few: where it begins."""
     found = collections.Counter()
     names = {address: name for name, address in S.items()}
+    h.check(len(samples) < 200 or {bool(s.kernel) for s in samples} == {False, True}, "not both of the user's and the kernel's mode")
     for s in samples:
         stack = stacks[s.stack] if s.stack else Stack(0, 0, ())
         frames = list(stack.frames[stack.kernel:])
@@ -195,7 +198,6 @@ def test_whole():
             run.more(20)
             samples, stacks = run.more()
             check_stacks(samples, stacks, (CHAIN, COMPLETE, True))
-            h.check({bool(s.kernel) for s in samples} == {False, True}, "not both of the user's and the kernel's mode")
             struct.pack_into("<Q", run.tables.map, run.tables.place + 16, 0)
         # One further is not looked at.
         run.tables.publish(run.pid, run.start, PROBES)
@@ -222,6 +224,76 @@ def test_signal():
         frames = {f for s in samples if s.stack for f in stacks[s.stack].frames[stacks[s.stack].kernel:]
                   if not S["inner"] <= f < S["inner_end"]}
         h.check(all(f in (S["restorer"],) or called(f) for f in frames), f"told: {[hex(f) for f in frames]}")
+
+
+def test_children():
+    """What has been forked and executed nothing is walked by its parent's tables."""
+    with Run("and", "children") as run:
+        run.tables.publish(run.pid, run.start)
+        run.more(20)
+        samples, stacks = run.more()
+        children = [s for s in samples if s.pid != run.pid]
+        h.check(len({s.pid for s in children}) > 2, "hardly any children")
+        # They fork, begin and exit.
+        check_stacks(children, stacks, (CHAIN, COMPLETE, True), least=0.9)
+
+
+def test_calls():
+    """Every form of a call is one; and what is none ends the walk."""
+    with Run("the", "forms", "of") as run:
+        run.tables.publish(run.pid, run.start)
+        run.more(20)
+        check_stacks(*run.more(), (tuple(f"after_{form}" for form in FORMS[::-1]) + ("after_forms",), COMPLETE, False))
+    with Run("not", "a", "call", "here") as run:
+        run.tables.publish(run.pid, run.start)
+        run.more(20)
+        check_stacks(*run.more(), ((), NO_CALL, False))
+
+
+def by_scope(scope, own):
+    """Whole stacks, and ends, of a target, where Yama says this; own: the client has started it."""
+    h.check(h.libc.unshare(0x20000) == 0, "no mount namespace")
+    for command in (["mount", "--make-rprivate", "/"], ["mkdir", "-p", "/run/real-sysctl"],
+                    ["mount", "--bind", "/proc/sys", "/run/real-sysctl"], ["mount", "-t", "tmpfs", "tmpfs", "/proc/sys"]):
+        subprocess.run(command, check=True)
+    os.makedirs("/proc/sys/kernel/yama")
+    for name in os.listdir("/run/real-sysctl/kernel"):
+        if name != "yama":
+            os.symlink("/run/real-sysctl/kernel/" + name, "/proc/sys/kernel/" + name)
+    with open("/proc/sys/kernel/yama/ptrace_scope", "w") as f:
+        f.write(f"{scope}\n")
+    target = A.spawn(TARGET) if own else None
+    if not own:
+        # Its parent is gone at once.
+        text = subprocess.run(["sh", "-c", f'"{TARGET}" >/dev/null & echo $!'], check=True, stdout=subprocess.PIPE, text=True,
+                              user=A.uid, group=A.gid, extra_groups=[]).stdout
+    pid = target.pid if own else int(text)
+    try:
+        h.until("it runs", lambda: h.read(f"/proc/{pid}/comm") == os.path.basename(TARGET) + "\n")
+        with h.open_direct(targets=True, hz=HZ, ring=RING, tables=TABLES) as session:
+            h.check(session.hello() == h.OK, "HELLO")
+            tables = Tables(session)
+            h.check(session.target(pid) == (h.OK, 1) and session.start() == h.OK, "TARGET")
+            start = h.until("it was seen", lambda: parse(h.ring_records(session, RING)[0])[2].get(pid))
+            tables.publish(pid, start)
+            before = len(parse(h.ring_records(session, RING)[0])[0]) + 20
+            h.until("samples", lambda: len(parse(h.ring_records(session, RING)[0])[0]) > before + 50)
+            samples, stacks, _ = parse(h.ring_records(session, RING)[0])
+            tables.map.close()
+        ends = collections.Counter(s.end for s in samples[before:])
+        return dict(ends)
+    finally:
+        os.kill(pid, 9)
+
+
+def test_scope():
+    """Where Yama says that an administrator alone may trace, tables are for what the client has started."""
+    for scope, own, by_tables in ((0, False, True), (1, False, True), (2, False, False), (3, False, False), (2, True, True),
+                                  (3, True, True)):
+        ends = {int(end): n for end, n in h.fork(by_scope, scope, own).items()}
+        whole, total = ends.get(COMPLETE, 0), sum(ends.values())
+        h.check(whole > 0.9 * total if by_tables else whole == 0 and all(end < NO_TABLES for end in ends),
+                f"ptrace_scope {scope}, started by the client: {own}: {ends}")
 
 
 def test_exec():
@@ -268,7 +340,7 @@ def called(address):
     if not CODE < address < CODE_END:
         return False
     before = FILE[OFFSET:OFFSET + address - CODE][-5:]
-    return before[0] == 0xe8 or before[-2:] == b"\xff\xd0"
+    return before[0] == 0xe8 or before[-2:] in (b"\xff\xd0", b"\xff\xd1")
 
 
 def spoil(tables, rng, all_of_it):
@@ -333,5 +405,5 @@ def test_hostile_signal():
 
 
 if __name__ == "__main__":
-    TESTS = [test_whole, test_signal, test_exec, test_hostile, test_hostile_signal]
+    TESTS = [test_whole, test_signal, test_children, test_calls, test_scope, test_exec, test_hostile, test_hostile_signal]
     h.main(*[t for t in TESTS if t.__name__ in sys.argv[3:] or len(sys.argv) < 4])
