@@ -395,6 +395,10 @@ bool elf_file_get_address(const ElfFile *elf, uint64_t offset, uint64_t *ret) {
         return true;
 }
 
+int elf_file_stat(const ElfFile *elf, struct stat *ret) {
+        return fstat(elf->fd, ret) < 0 ? -errno : 0;
+}
+
 unsigned elf_file_get_machine(const ElfFile *elf) {
         return elf->header.e_machine;
 }

@@ -13,6 +13,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <sys/stat.h>
 
 #include "symbol-table.h"
 #include "util.h"
@@ -47,6 +48,8 @@ bool elf_file_has_build_id(const ElfFile *elf, const uint8_t *id, size_t len);
  */
 bool elf_file_get_address(const ElfFile *elf, uint64_t offset, uint64_t *ret);
 
+/* What fstat() says of it. -EBADF: it is in memory, or closed. */
+int elf_file_stat(const ElfFile *elf, struct stat *ret);
 /* EM_X86_64 and the like. */
 unsigned elf_file_get_machine(const ElfFile *elf);
 bool elf_file_is_64(const ElfFile *elf);

@@ -1,0 +1,46 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+#pragma once
+
+/*
+ * Unwind tables that took long to make, kept from one run to the next in $XDG_CACHE_HOME/ringside/unwind, one file for
+ * each build id; for each device, inode, size and time of change where a file has no build id. Everything there may be
+ * deleted at any time. Several clients may use it at once: files appear whole, by renaming, and are never changed.
+ *
+ * What is read there is checked as what comes from anywhere: the directory and the files must be the user's own, and
+ * written by nobody else, and a table is one only if all its numbers fit together. Whoever could write a wrong but
+ * well-formed table there could also start other programs in the user's name; it would lead the user's own
+ * stacks astray, and the programs in the kernel trust no table.
+ */
+
+#include <stddef.h>
+#include <stdint.h>
+
+#include "unwind-table-builder.h"
+
+/* Bytes of all files together; then those that were not used for longest go. */
+#define UNWIND_CACHE_SIZE_MAX (UINT64_C(512) << 20)
+/*
+ * Rows and pages of a table that is worth a file: it takes about 1 ms to make, where to find, read and check one takes
+ * a tenth or two of that. Most files that are mapped are smaller; the few above are nearly all of the rows.
+ */
+#define UNWIND_CACHE_WORTH 20000
+
+typedef struct UnwindCache UnwindCache;
+
+/*
+ * path: a directory that is made where its parent is there; NULL: as above. -ENOENT: there is no home for it; -EPERM: it
+ * belongs to somebody else, or others may write there.
+ */
+int unwind_cache_new(UnwindCache **ret, const char *path, uint64_t size_max);
+UnwindCache *unwind_cache_free(UnwindCache *cache);
+DEFINE_CLEANUP(UnwindCache, unwind_cache_free)
+
+/* The file's table, from the cache or made now and then kept there; errors are those of unwind_table_new(). cache: NULL is allowed. */
+int unwind_cache_get(UnwindCache *cache, ElfFile *elf, UnwindTable **ret);
+
+/* How many were there, and how many were written. */
+size_t unwind_cache_get_n_hits(const UnwindCache *cache);
+size_t unwind_cache_get_n_stores(const UnwindCache *cache);
+
+/* A table as a file has it: for tests. -EBADMSG: it is none, -ESTALE: of another version. elf: the file it must fit. */
+int unwind_cache_parse(const ElfFile *elf, const void *data, size_t size, UnwindTable **ret);
