@@ -301,7 +301,7 @@ def check_suites():
 
 
 def check_size():
-    for directory, most in (("helper", 3550), ("kernel", 500)):
+    for directory, most in (("helper", 3650), ("kernel", 500)):
         lines = 0
         for name in os.listdir(os.path.join(SOURCE, directory)):
             if name.endswith(".c") and not name.startswith("test-"):
