@@ -44,8 +44,9 @@ typedef struct Keeper {
         int signal_fd;
         int exe_fd;
         int map_list_fd; /* -1: nobody has asked yet */
-        int types_fd;    /* of kernel-types.h; less than 0: there has been no session, or it cannot be made */
+        int types_fd;    /* -1: there has been no session, or it cannot be made */
         bool types_tried;
+        struct kernel_types types;
         KernelBuild *build;
         Child children[BUDGET_SESSIONS_MAX];
 } Keeper;
@@ -88,9 +89,9 @@ static int keeper_spawn(Keeper *keeper, uint32_t id, const struct rs_grant *gran
         if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, pair) < 0)
                 return -errno;
         if (!keeper->types_tried)
-                keeper->types_fd = sampler_pick_types();
+                keeper->types_fd = sampler_pick_types(&keeper->types);
         keeper->types_tried = true;
-        setup.has_types = keeper->types_fd >= 0;
+        setup.types = keeper->types;
         /* A session reads each answer before it asks again: no other has room for more than a few descriptors. */
         (void) setsockopt(pair[0], SOL_SOCKET, SO_SNDBUF, &(int){0}, sizeof(int));
         r = packet_send(pair[0], &setup, sizeof(setup), NULL, 0, MSG_DONTWAIT);

@@ -12,6 +12,7 @@
 
 #include "grant.h"
 #include "kernel-build.h"
+#include "kernel-types.h"
 #include "map-list.h"
 #include "perf-event.h"
 #include "protocol.h"
@@ -45,7 +46,8 @@ struct keeper_report {
 /* First packet to a session, from its keeper. */
 struct keeper_setup {
         uint32_t id;
-        uint32_t has_types;
+        struct kernel_types types;
+        uint32_t pad;
         struct rs_grant grant;
 };
 

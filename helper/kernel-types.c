@@ -2,13 +2,21 @@
 
 #include "kernel-types.h"
 
+#include <bpf/bpf.h>
 #include <bpf/btf.h>
+#include <bpf/libbpf.h>
 #include <fcntl.h>
 #include <stddef.h>
+#include <stdio.h>
 #include <string.h>
 #include <sys/mman.h>
 
 #include "util.h"
+
+const char *const kernel_traced[KERNEL_TRACED] = {
+        "tp_btf/sched_process_fork", "tp_btf/sched_process_exec", "tp_btf/sched_process_exit", "tp_btf/task_rename",
+        "tp_btf/module_free", "iter/task", "iter/task_vma",
+};
 
 typedef struct Picked {
         const struct btf *kernel;
@@ -87,7 +95,15 @@ static int to_memfd(const struct btf *types) {
         return TAKE_FD(fd);
 }
 
-int kernel_types_make(const struct btf *programs) {
+static uint32_t find_traced(const struct btf *kernel, const char *section) {
+        bool iterates = section[0] == 'i';
+        char name[64];
+
+        (void) snprintf(name, sizeof(name), "%s%s", iterates ? "bpf_iter_" : "btf_trace_", strchr(section, '/') + 1);
+        return MAX(0, btf__find_by_name_kind(kernel, name, iterates ? BTF_KIND_FUNC : BTF_KIND_TYPEDEF));
+}
+
+int kernel_types_make(const struct btf *programs, struct kernel_types *ret) {
         Picked picked = {.kernel = btf__parse_raw("/sys/kernel/btf/vmlinux"), .types = btf__new_empty()};
         int r = -ENOMEM;
 
@@ -95,8 +111,30 @@ int kernel_types_make(const struct btf *programs) {
                 picked.ids = calloc(btf__type_cnt(picked.kernel), sizeof(*picked.ids));
         if (picked.ids && (r = pick_named(&picked, programs)) >= 0)
                 r = to_memfd(picked.types);
+        *ret = (struct kernel_types){.picked = r >= 0};
+        for (size_t i = 0; r >= 0 && i < KERNEL_TRACED; i++)
+                ret->traced[i] = find_traced(picked.kernel, kernel_traced[i]);
         free(picked.ids);
         btf__free(picked.types);
         btf__free((struct btf *) picked.kernel);
         return r;
+}
+
+/* Of such a program libbpf would look up what it is attached to: so it hears last of all that it is one. */
+static int prepare_traced(struct bpf_program *program, struct bpf_prog_load_opts *options, long number) {
+        options->attach_btf_id = number;
+        return bpf_program__set_type(program, BPF_PROG_TYPE_TRACING);
+}
+
+int kernel_types_use(const struct kernel_types *types) {
+        for (size_t i = 0; i < KERNEL_TRACED; i++) {
+                LIBBPF_OPTS(libbpf_prog_handler_opts, handler, .prog_prepare_load_fn = prepare_traced, .cookie = types->traced[i]);
+                int r = types->traced[i] == 0 ? 0 : libbpf_register_prog_handler(
+                                kernel_traced[i], BPF_PROG_TYPE_RAW_TRACEPOINT,
+                                kernel_traced[i][0] == 'i' ? BPF_TRACE_ITER : BPF_TRACE_RAW_TP, &handler);
+
+                if (r < 0)
+                        return r;
+        }
+        return 0;
 }

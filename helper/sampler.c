@@ -111,18 +111,21 @@ static struct bpf_program *sampler_program(Sampler *sampler, uint32_t event) {
         return bpf_object__find_program_by_name(sampler->skeleton->obj, name);
 }
 
-int sampler_pick_types(void) {
+int sampler_pick_types(struct kernel_types *ret) {
         struct sampler_bpf *skeleton = sampler_bpf__open();
-        int r = skeleton ? kernel_types_make(bpf_object__btf(skeleton->obj)) : -errno;
+        int r = skeleton ? kernel_types_make(bpf_object__btf(skeleton->obj), ret) : -errno;
 
         sampler_bpf__destroy(skeleton);
         return r;
 }
 
-static int sampler_load(Sampler *sampler, uint32_t id, const struct rs_grant *grant, bool has_types, unsigned n_cpus) {
-        LIBBPF_OPTS(bpf_object_open_opts, options, .btf_custom_path = has_types ? SESSION_TYPES_PATH : NULL);
-        int r;
+static int sampler_load(Sampler *sampler, uint32_t id, const struct rs_grant *grant, const struct kernel_types *types,
+                        unsigned n_cpus) {
+        LIBBPF_OPTS(bpf_object_open_opts, options, .btf_custom_path = types->picked ? SESSION_TYPES_PATH : NULL);
+        int r = kernel_types_use(types);
 
+        if (r < 0)
+                return r;
         sampler->skeleton = sampler_bpf__open_opts(&options);
         if (!sampler->skeleton)
                 return -errno;
@@ -178,8 +181,8 @@ static inline void sampler_freep(Sampler **sampler) {
         sampler_free(*sampler);
 }
 
-int sampler_new(Sampler **ret, uint32_t id, const struct rs_grant *grant, bool has_types, unsigned n_cpus,
-                enum rs_error *ret_error) {
+int sampler_new(Sampler **ret, uint32_t id, const struct rs_grant *grant, const struct kernel_types *types,
+                unsigned n_cpus, enum rs_error *ret_error) {
         _cleanup_(sampler_freep) Sampler *sampler = calloc(1, sizeof(*sampler));
         _cleanup_free_ struct rs_task_info *self = NULL;
         struct bpf_map *map;
@@ -193,7 +196,7 @@ int sampler_new(Sampler **ret, uint32_t id, const struct rs_grant *grant, bool h
         sampler->ring_fd = sampler->counters_fd = sampler->tables_fd = -1;
         sampler->n_cpus = n_cpus;
         libbpf_set_strict_mode(LIBBPF_STRICT_ALL);
-        r = sampler_load(sampler, id, grant, has_types, n_cpus);
+        r = sampler_load(sampler, id, grant, types, n_cpus);
         if (r < 0) {
                 *ret_error = error_of_load(r);
                 return r;
@@ -379,7 +382,7 @@ int sampler_track(Sampler *sampler, const struct rs_tracked_key *key, const stru
                 return -errno;
         /* What it starts is followed from here on, whether events are running or not. */
         if (tracked->follow && !sampler->process_links[0])
-                sampler->process_links[0] = bpf_program__attach(sampler->skeleton->progs.on_fork);
+                sampler->process_links[0] = bpf_program__attach_trace(sampler->skeleton->progs.on_fork);
         return tracked->follow && !sampler->process_links[0] ? -errno : 0;
 }
 
@@ -427,7 +430,7 @@ uint64_t sampler_check_cpus(Sampler *sampler, uint64_t elapsed) {
 
 int sampler_watch_modules(Sampler *sampler, uint64_t *ret_changed) {
         if (!sampler->modules_link && bpf_program__autoload(sampler->skeleton->progs.on_module_free))
-                sampler->modules_link = bpf_program__attach(sampler->skeleton->progs.on_module_free);
+                sampler->modules_link = bpf_program__attach_trace(sampler->skeleton->progs.on_module_free);
         *ret_changed = sampler->skeleton->bss->modules_changed;
         return sampler->modules_link || !bpf_program__autoload(sampler->skeleton->progs.on_module_free) ? 0 : -errno;
 }
@@ -463,7 +466,7 @@ int sampler_start(Sampler *sampler) {
 
         for (size_t i = 0; i < ELEMENTSOF(programs); i++) {
                 if (!sampler->process_links[i])
-                        sampler->process_links[i] = bpf_program__attach(programs[i]);
+                        sampler->process_links[i] = bpf_program__attach_trace(programs[i]);
                 if (!sampler->process_links[i])
                         goto fail;
         }

@@ -11,19 +11,20 @@
 #include <stdint.h>
 
 #include "control.h"
+#include "kernel-types.h"
 #include "perf-event.h"
 #include "protocol.h"
 
 typedef struct Sampler Sampler;
 
 /* The kernel's types that the programs name: kernel-types.h. */
-int sampler_pick_types(void);
+int sampler_pick_types(struct kernel_types *ret);
 /*
- * Needs CAP_BPF and CAP_PERFMON. On failure *ret_error says what is missing, and -errno is returned. has_types:
- * SESSION_TYPES_FD has those of the kernel's types that are needed.
+ * Needs CAP_BPF and CAP_PERFMON. On failure *ret_error says what is missing, and -errno is returned. types: where they
+ * were picked, SESSION_TYPES_FD has them.
  */
-int sampler_new(Sampler **ret, uint32_t id, const struct rs_grant *grant, bool has_types, unsigned n_cpus,
-                enum rs_error *ret_error);
+int sampler_new(Sampler **ret, uint32_t id, const struct rs_grant *grant, const struct kernel_types *types,
+                unsigned n_cpus, enum rs_error *ret_error);
 Sampler *sampler_free(Sampler *sampler);
 
 /*

@@ -577,9 +577,9 @@ static int session_setup(Session *session) {
         session->grant = setup.grant;
         session->n_cpus = get_nprocs_conf();
         session->paranoid = privileges_need_sys_admin();
-        session->load_errno = sampler_new(&session->sampler, setup.id, &setup.grant, setup.has_types, session->n_cpus,
+        session->load_errno = sampler_new(&session->sampler, setup.id, &setup.grant, &setup.types, session->n_cpus,
                                           &session->load_error);
-        close_fd(setup.has_types ? SESSION_TYPES_FD : -1);
+        close_fd(setup.types.picked ? SESSION_TYPES_FD : -1);
         if (session->load_errno < 0)
                 log_line(LOG_WARNING, "session %u: cannot load: error %d, %s", setup.id, session->load_error,
                          strerror(-session->load_errno));

@@ -36,19 +36,20 @@ static struct sampler_bpf *load(int fd) {
         return skeleton;
 }
 
-static int make(void) {
+static int make(struct kernel_types *ret) {
         struct sampler_bpf *skeleton = sampler_bpf__open();
         int fd;
 
         assert_non_null(skeleton);
-        fd = kernel_types_make(bpf_object__btf(skeleton->obj));
-        assert_true(fd >= 0);
+        fd = kernel_types_make(bpf_object__btf(skeleton->obj), ret);
+        assert_true(fd >= 0 && ret->picked);
         sampler_bpf__destroy(skeleton);
         return fd;
 }
 
 static void test_same_programs(_unused_ void **state) {
-        _cleanup_close_ int fd = make();
+        struct kernel_types types;
+        _cleanup_close_ int fd = make(&types);
         struct sampler_bpf *all = load(-1), *picked = load(fd);
         struct bpf_program *a = NULL, *b = NULL;
         size_t relocated = 0;
@@ -74,17 +75,19 @@ static void test_same_programs(_unused_ void **state) {
         sampler_bpf__destroy(all);
 }
 
-static uint32_t count_verified(const struct bpf_program *program) {
+
+static struct bpf_prog_info get_info(const struct bpf_program *program) {
         struct bpf_prog_info info = {};
         uint32_t size = sizeof(info);
 
         assert_int_equal(bpf_obj_get_info_by_fd(bpf_program__fd(program), &info, &size), 0);
-        return info.verified_insns;
+        return info;
 }
 
 /* A kernel that does not know bpf_loop() and bpf_find_vma(): that the helpers are listed in has another name there. */
 static void test_older_kernel(_unused_ void **state) {
-        _cleanup_close_ int fd = make(), older = memfd_create("older", MFD_CLOEXEC);
+        struct kernel_types made;
+        _cleanup_close_ int fd = make(&made), older = memfd_create("older", MFD_CLOEXEC);
         struct sampler_bpf *without, *with;
         char *types, *name;
         struct stat st;
@@ -100,7 +103,8 @@ static void test_older_kernel(_unused_ void **state) {
         without = load(older);
         with = load(fd);
         /* Turn by turn, and far from the million that a verifier takes. */
-        assert_in_range(count_verified(without->progs.on_sample_0), count_verified(with->progs.on_sample_0) + RS_FRAMES_MAX,
+        assert_in_range(get_info(without->progs.on_sample_0).verified_insns,
+                        get_info(with->progs.on_sample_0).verified_insns + RS_FRAMES_MAX,
                         50000);
         sampler_bpf__destroy(with);
         sampler_bpf__destroy(without);
@@ -108,11 +112,44 @@ static void test_older_kernel(_unused_ void **state) {
 }
 
 static void test_sealed(_unused_ void **state) {
-        _cleanup_close_ int fd = make();
+        struct kernel_types types;
+        _cleanup_close_ int fd = make(&types);
 
         assert_int_equal(write(fd, "x", 1), -1);
         assert_int_equal(ftruncate(fd, 0), -1);
         assert_true(mmap(NULL, 1, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0) == MAP_FAILED);
+}
+
+/* What is given by number is what libbpf would have found. For good in this process, so this comes last. */
+static void test_same_places(_unused_ void **state) {
+        struct kernel_types types;
+        _cleanup_close_ int fd = make(&types);
+        struct sampler_bpf *all = load(-1), *numbered;
+        struct bpf_program *a = NULL, *b = NULL;
+        size_t traced = 0;
+
+        assert_int_equal(kernel_types_use(&types), 0);
+        numbered = load(fd);
+        while ((a = bpf_object__next_program(all->obj, a))) {
+                struct bpf_prog_info x, y;
+
+                b = bpf_object__next_program(numbered->obj, b);
+                if (!bpf_program__autoload(a))
+                        continue;
+                x = get_info(a);
+                y = get_info(b);
+                assert_int_equal(x.type, y.type);
+                assert_int_equal(x.attach_btf_id, y.attach_btf_id);
+                if (x.type != BPF_PROG_TYPE_TRACING)
+                        continue;
+                traced++;
+                /* It was given. */
+                for (size_t i = 0; y.attach_btf_id != types.traced[i]; i++)
+                        assert_true(i + 1 < KERNEL_TRACED);
+        }
+        assert_int_equal(traced, KERNEL_TRACED - !bpf_program__autoload(all->progs.on_module_free));
+        sampler_bpf__destroy(numbered);
+        sampler_bpf__destroy(all);
 }
 
 int main(void) {
@@ -120,6 +157,7 @@ int main(void) {
                 cmocka_unit_test(test_same_programs),
                 cmocka_unit_test(test_older_kernel),
                 cmocka_unit_test(test_sealed),
+                cmocka_unit_test(test_same_places),
         };
         const char *must_run = getenv("RINGSIDE_MUST_RUN");
 

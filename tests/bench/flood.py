@@ -4,8 +4,8 @@ What a flood by user A costs user B, on each way and on all. In turn, many times
 still with all they have open while as many processes of A's compute. Meanwhile B does the same work over and over, on
 each CPU: how much more of its own CPU time that takes, interrupts and all, is the median over the pairs, and so is how
 much longer it takes on the clock. Beside it what the helper spends in a flood that goes on and on, in percent of one
-CPU, how much of that its budgets allow, how much its front alone takes, and what the bus daemon does. Runs where
-Ringside is installed: tests/bench/flood.sh does it.
+CPU, how much of that its budgets allow, how much its front alone takes, and what the bus daemon does. And the same for
+calls of the bus itself, in which Ringside has no part. Runs where Ringside is installed: tests/bench/flood.sh does it.
 
 usage: flood.py [ROUNDS] [WAY...]
 """
@@ -22,6 +22,7 @@ import time
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "helper"))
 
 import harness as h
+from dbus_client import BUS, Connection
 from flood import WAYS, Flood, ask_and_ask, open_and_leave
 
 A, B = h.users()
@@ -36,6 +37,15 @@ GOES_ON = 20  # s
 def spin(_):
     while True:
         pass
+
+
+def call_the_bus(count):
+    """The same calls of the bus itself, for comparison: what they cost others where there is no helper."""
+    with Connection() as c:
+        while True:
+            for serial in [c.send(BUS, "/org/freedesktop/DBus", BUS, "GetId") for _ in range(3)]:
+                c.wait(serial)
+            count(3)
 
 
 # Flood tells them apart by name.
@@ -158,7 +168,7 @@ def main():
           f"{'front':>7}  {'bus':>7}")
     with contextlib.ExitStack() as stack:
         workers = [stack.enter_context(Worker(cpu)) for cpu in sorted(os.sched_getaffinity(0))]
-        for ways in [(way,) for way in WAYS] + [WAYS]:
+        for ways in [(way,) for way in (call_the_bus, *WAYS)] + [WAYS]:
             name = ways[0].__name__ if len(ways) == 1 else "all"
             if sys.argv[2:] and name not in sys.argv[2:]:
                 continue

@@ -303,7 +303,7 @@ def check_suites():
 
 
 def check_size():
-    for directory, most in (("helper", 3575), ("kernel", 500)):
+    for directory, most in (("helper", 3650), ("kernel", 500)):
         lines = 0
         for name in os.listdir(os.path.join(SOURCE, directory)):
             if name.endswith(".c") and not name.startswith("test-"):

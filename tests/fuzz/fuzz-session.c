@@ -104,11 +104,11 @@ void sampler_read_counts(_unused_ Sampler *sampler, struct perf_event_count *ret
 }
 
 int sampler_new(_unused_ Sampler **ret, _unused_ uint32_t id, _unused_ const struct rs_grant *grant,
-                _unused_ bool has_types, _unused_ unsigned n_cpus, _unused_ enum rs_error *ret_error) {
+                _unused_ const struct kernel_types *types, _unused_ unsigned n_cpus, _unused_ enum rs_error *ret_error) {
         return -ENOSYS;
 }
 
-int sampler_pick_types(void) {
+int sampler_pick_types(_unused_ struct kernel_types *ret) {
         return -ENOSYS;
 }
 

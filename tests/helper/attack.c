@@ -229,6 +229,28 @@ static void code_and_bpf(int32_t pid) {
         TRY("pkey_mprotect-exec", SYS(SYS_pkey_mprotect, page, 4096, PROT_READ | PROT_EXEC, -1));
 }
 
+/* Its programs where they belong, which is what it may do, and elsewhere. */
+static void tracepoints(void) {
+        static const char name[] = "sched_switch";
+        int here = 0, elsewhere = 0, error = 0;
+
+        for (int fd = 3; fd < 1024; fd++) {
+                union bpf_attr attr = {.raw_tracepoint.prog_fd = fd};
+                int link = SYS(SYS_bpf, BPF_RAW_TRACEPOINT_OPEN, &attr, sizeof(attr));
+                bool is_here = link >= 0 && close(link) == 0;
+
+                here += is_here;
+                attr.raw_tracepoint.name = (uintptr_t) name;
+                link = SYS(SYS_bpf, BPF_RAW_TRACEPOINT_OPEN, &attr, sizeof(attr));
+                if (link >= 0 && close(link) == 0)
+                        elsewhere++;
+                else if (is_here)
+                        error = errno;
+        }
+        report("tracepoint-here", 0, here, 0);
+        report("tracepoint-elsewhere", 0, elsewhere > 0 ? elsewhere : -1, error);
+}
+
 /* On the kernel's ranges, while the session has them; 0: it has not tried. */
 static struct {
         int read, read_flags, write;
@@ -335,6 +357,7 @@ static void attack(const struct attack *request) {
         processes();
         files_and_sockets();
         code_and_bpf(request->victims[0]);
+        tracepoints();
         report_ranges("ranges-read", on_ranges.read);
         report_ranges("ranges-read-flags", on_ranges.read_flags);
         report_ranges("ranges-write", on_ranges.write);

@@ -71,7 +71,10 @@ def test_session():
         for stage in ("after HELLO", "while sampling"):
             results = attack(attacker, pids)
             h.check(results and len(results) > 200, f"{stage}: the attack did not run to its end")
-            through = [r for r in results if r[2] >= 0 or r[3] != errno.EPERM]
+            places = {r[0]: r[2:] for r in results if r[0].startswith("tracepoint-")}
+            h.check(places["tracepoint-here"][0] >= 4 and places["tracepoint-elsewhere"] == (-1, errno.EINVAL),
+                    f"{stage}: programs attached elsewhere: {places}")
+            through = [r for r in results if r[0] not in places and (r[2] >= 0 or r[3] != errno.EPERM)]
             h.check(not through, f"{stage}: not refused by the filter: {through}")
             h.check(len(states(pids)) == 3 and not set(states(pids).values()) & set("TtZX"),
                     f"{stage}: victims became {states(pids)}")
