@@ -415,6 +415,20 @@ __noinline int unwind_guess(void) {
         return true;
 }
 
+/*
+ * Whether a return address that no rule covers is where a function begins, and nothing has called that: so coroutines
+ * begin, whose first function returns to what was put there for it. The chain ends so, and the address is cut off.
+ */
+__noinline int unwind_is_beginning(void) {
+        struct scratch *s = scratch_get();
+
+        if (!has_tables || !s || s->unwind.state.exact)
+                return false;
+        s->unwind.lookup = s->unwind.state.pc;
+        return s->unwind.lookup < s->unwind.mapping.end && unwind_find_row(&s->unwind) != 0 &&
+               call_before(s->unwind.lookup) == CALL_NONE;
+}
+
 /* One frame; a function of its own, so that the verifier checks it once. */
 __noinline int unwind_frame(void) {
         struct scratch *s = scratch_get();
@@ -431,6 +445,8 @@ __noinline int unwind_frame(void) {
                         is_signal = unwind_look_at_signal();
                 end = unwind_step(&u->state, &u->rule);
         }
+        if (end == RS_WALK_NO_RULE && unwind_is_beginning())
+                end = RS_WALK_COMPLETE;
         if ((end == RS_WALK_NO_MAPPING || end == RS_WALK_NO_RULE || end == RS_WALK_UNSUPPORTED) && unwind_guess())
                 end = UNWIND_GOES_ON;
         if (end == UNWIND_GOES_ON && (u->state.pc < CODE_ADDRESS_MIN || u->state.pc >= TASK_SIZE_MAX))
