@@ -39,12 +39,14 @@ GOAL_START = 5
 
 
 def skip(reason):
-    print(f"record.sh: {reason}", file=sys.stderr)
+    print(f"{os.path.basename(sys.argv[0])}: {reason}", file=sys.stderr)
     sys.exit(77)
 
 
 class Groups:
     """Control groups that count the CPU time of all who were ever in them."""
+
+    NAMES = ("bus", "helper", "client", "perf", "load")
 
     def __init__(self):
         with open("/proc/self/mounts") as f:
@@ -56,7 +58,7 @@ class Groups:
             os.mkdir(self.top)
         except OSError as e:
             skip(f"{self.top}: {e.strerror}")
-        for name in ("bus", "helper", "client", "perf"):
+        for name in self.NAMES:
             os.mkdir(os.path.join(self.top, name))
 
     def path(self, name, what):
@@ -76,7 +78,7 @@ class Groups:
 
     def remove(self):
         top = os.path.join(self.top, "..", "cgroup.procs")
-        for name in ("bus", "helper", "client", "perf"):
+        for name in self.NAMES:
             for pid in self.members(name):
                 with open(top, "w") as f:
                     f.write(str(pid))
@@ -98,7 +100,7 @@ def find_bus():
                 return int(entry)
         except OSError:
             pass
-    sys.exit("record.sh: there is no dbus-daemon")
+    sys.exit("there is no dbus-daemon")
 
 
 class Bench:
@@ -106,6 +108,7 @@ class Bench:
         self.directory = directory
         self.groups = groups
         self.reports = False
+        self.examine = None  # called with the path of a recording, or of perf's data, before that is removed
         groups.move(find_bus(), "bus")
 
     def spawn(self, group, command, as_user):
@@ -133,7 +136,7 @@ class Bench:
             if len(self.groups.members("helper")) <= 2:
                 return
             time.sleep(0.01)
-        sys.exit("record.sh: a session did not end")
+        sys.exit("a session did not end")
 
     def warm_up(self):
         """Helper and polkit are started by the first to ask; both stay. Each goes where it is counted."""
@@ -142,7 +145,7 @@ class Bench:
             if "ringside" in comm(pid):
                 self.groups.move(pid, "helper")
         if not self.groups.members("helper"):
-            sys.exit("record.sh: no helper was started")
+            sys.exit("no helper was started")
         self.settle()
 
     def nothing(self, _, command):
@@ -167,6 +170,8 @@ class Bench:
         db.close()
         if self.reports:
             result["report"] = self.report(["ringside", "report", path], as_user=True)
+        if self.examine:
+            result["examined"] = self.examine(path)
         os.unlink(path)
         return result
 
@@ -177,10 +182,10 @@ class Bench:
         after = os.times()
         return after.children_user - before.children_user + after.children_system - before.children_system
 
-    def perf(self, rate, command, options=()):
+    def perf(self, rate, command, options=(), graph=("-g",)):
         path = os.path.join(self.directory, "perf.data")
         before = self.groups.seconds("perf")
-        run = self.spawn("perf", ["perf", "record", "-g", *options, "-e", EVENT, "-F", str(rate), "-o", path, "--",
+        run = self.spawn("perf", ["perf", "record", *graph, *options, "-e", EVENT, "-F", str(rate), "-o", path, "--",
                                   *command], as_user=False)
         result = {"run": run, "client": self.groups.seconds("perf") - before, "helper": 0.0, "bus": 0.0,
                   "bytes": os.path.getsize(path)}
@@ -191,6 +196,8 @@ class Bench:
         result["lost"] = found.get("LOST", 0) + found.get("LOST_SAMPLES", 0)
         if self.reports:
             result["report"] = self.report(["perf", "report", "--stdio", "-i", path], as_user=False)
+        if self.examine:
+            result["examined"] = self.examine(path)
         os.unlink(path)
         return result
 
@@ -449,4 +456,5 @@ def main():
     print_goals({"tree": tree, "shares": shares, "system": system, "busy": busy}, start)
 
 
-main()
+if __name__ == "__main__":
+    main()
