@@ -399,6 +399,25 @@ int elf_file_stat(const ElfFile *elf, struct stat *ret) {
         return fstat(elf->fd, ret) < 0 ? -errno : 0;
 }
 
+static uint64_t end_of(uint64_t start, uint64_t size) {
+        return size > UINT64_MAX - start ? UINT64_MAX : start + size;
+}
+
+bool elf_file_get_code_address(const ElfFile *elf, uint64_t offset, uint64_t size, uint64_t *ret) {
+        uint64_t end = end_of(offset, size), most = 0;
+
+        for (size_t i = 0; i < elf->n_segments; i++) {
+                const ElfSegment *s = &elf->segments[i];
+                uint64_t from = MAX(offset, s->offset), to = MIN(end, end_of(s->offset, s->size));
+
+                if (!s->executable || from >= to || to - from <= most)
+                        continue;
+                most = to - from;
+                *ret = offset - s->offset + s->address;
+        }
+        return most > 0;
+}
+
 unsigned elf_file_get_machine(const ElfFile *elf) {
         return elf->header.e_machine;
 }

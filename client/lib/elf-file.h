@@ -48,6 +48,12 @@ bool elf_file_has_build_id(const ElfFile *elf, const uint8_t *id, size_t len);
  */
 bool elf_file_get_address(const ElfFile *elf, uint64_t offset, uint64_t *ret);
 
+/*
+ * The same for the first byte of a mapping with code. That byte may be another segment's: mappings begin and end with pages, and
+ * segments anywhere. false: there is no code in it.
+ */
+bool elf_file_get_code_address(const ElfFile *elf, uint64_t offset, uint64_t size, uint64_t *ret);
+
 /* What fstat() says of it. -EBADF: it is in memory, or closed. */
 int elf_file_stat(const ElfFile *elf, struct stat *ret);
 /* EM_X86_64 and the like. */

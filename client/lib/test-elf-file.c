@@ -237,6 +237,30 @@ static void test_segments(_unused_ void **state) {
         assert_false(elf_file_get_address(elf, 0x4000, &address));
 }
 
+/* As lld has it: one segment goes on in the file where another ends, and the page that both have a part of is mapped twice. */
+static void test_code_address(_unused_ void **state) {
+        static const Elf64_Phdr segments[] = {
+                {.p_type = PT_LOAD, .p_flags = PF_R, .p_offset = 0, .p_vaddr = 0, .p_filesz = 0x185c0},
+                {.p_type = PT_LOAD, .p_flags = PF_R | PF_X, .p_offset = 0x185c0, .p_vaddr = 0x195c0, .p_filesz = 0x41c80},
+                {.p_type = PT_LOAD, .p_flags = PF_R | PF_X, .p_offset = 0x5a240, .p_vaddr = 0x6c240, .p_filesz = 0x1000},
+                {.p_type = PT_LOAD, .p_flags = PF_X, .p_offset = UINT64_MAX - 4, .p_vaddr = 0x80000, .p_filesz = 0x100},
+        };
+        _cleanup_(elf_file_freep) ElfFile *elf = NULL;
+        uint8_t data[1024] = {};
+        uint64_t address;
+
+        make_elf(data, sizeof(data), segments, ELEMENTSOF(segments));
+        assert_int_equal(elf_file_new_memory(&elf, data, sizeof(data)), 0);
+        assert_true(elf_file_get_code_address(elf, 0x18000, 0x43000, &address));
+        assert_int_equal(address, 0x19000);
+        assert_true(elf_file_get_code_address(elf, 0x5a000, 0x2000, &address));
+        assert_int_equal(address, 0x6c000);
+        assert_true(elf_file_get_code_address(elf, 0x20000, UINT64_MAX, &address));
+        assert_int_equal(address, 0x21000);
+        assert_false(elf_file_get_code_address(elf, 0, 0x18000, &address));
+        assert_false(elf_file_get_code_address(elf, 0x20000, 0, &address));
+}
+
 static void test_refused(_unused_ void **state) {
         static const Elf64_Phdr segment = {.p_type = PT_LOAD};
         struct {
@@ -345,6 +369,7 @@ int main(void) {
                 cmocka_unit_test(test_debuglink),
                 cmocka_unit_test(test_debuglink_stays_in_its_directory),
                 cmocka_unit_test(test_segments),
+                cmocka_unit_test(test_code_address),
                 cmocka_unit_test(test_refused),
                 cmocka_unit_test(test_no_regular_file),
                 cmocka_unit_test(test_cut_at_every_byte),

@@ -80,7 +80,7 @@ UnwindTable *unwind_table_free(UnwindTable *t) {
 }
 
 /* Files are mapped as they are. */
-bool elf_file_get_address(const ElfFile *elf, uint64_t offset, uint64_t *ret) {
+bool elf_file_get_code_address(const ElfFile *elf, uint64_t offset, _unused_ uint64_t size, uint64_t *ret) {
         *ret = offset;
         return elf != NULL;
 }
