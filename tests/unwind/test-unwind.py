@@ -47,30 +47,30 @@ STUB = r"(unwind-plt\+0x[0-9a-f]+|plt_function@plt)"
 CASES = {
     "signals": interrupted(HERE, 1),
     "other-stack": interrupted(HERE, 0.45) | interrupted(THERE, 0.45),
-    # makecontext() marks the beginning itself.
+    # What makecontext() has them return to was never called, and is not told.
     "coroutines": {
-        # What is told is what has called something: __start_context is returned to and calls nothing.
         "first_coroutine;first_inner;first_leaf": 30,
         "second_coroutine;second_leaf": 30,
         f"{MAIN};take_turns;main_leaf": 30,
     },
     "threads": {
         f"{THREAD};thread_run;thread_inner;thread_leaf": 45,
-        "(__)?clone;cloned_run;cloned_inner;cloned_leaf": 45,
+        "__clone;cloned_run;cloned_inner;cloned_leaf": 45,
     },
     "vfork": {f"{MAIN};start_child;child_work;child_inner;child_leaf": 95},
     "realigned": {f"{MAIN};aligned_outer(;aligned_alloca(;aligned_leaf)?)?(;use)?": 99,
                   f"{MAIN};aligned_outer;aligned_alloca;aligned_leaf": 90},
     "large-frames": {f"{MAIN};large_first(;large){{8}};large_leaf": 95},
-    "plt": {f"{MAIN};plt_caller;plt_function": 10, f"{MAIN};plt_caller": 1, f"{MAIN};plt_caller;{STUB}": 1},
+    "plt": {f"{MAIN};plt_caller;plt_function": 5, f"{MAIN};plt_caller": 1, f"{MAIN};plt_caller;{STUB}": 1},
     "prologue": {f"{MAIN};calls_it;saves_all": 30, f"{MAIN};calls_it": 1},
     "vdso": {f"{MAIN};asks_clock;(__)?clock_gettime;__vdso_clock_gettime": 50, f"{MAIN};asks_clock(;{OTHER})?": 0},
     # In flight there are the frames of the libraries that look for who catches it.
     "exceptions": {rf"{MAIN};catches_often(;catches(\.cold)?{through(1, '?')})?(;(?!through_|catch){OTHER})*": 90,
                    f"{MAIN};catches_often;catches{through(1, '')}(;{OTHER})+": 30},
+    # As above.
     "goroutines": {
-        r"runtime\.goexit\.abi0;runtime\.main;main\.main;main\.spinFor;main\.spinInner;main\.spinLeaf": 45,
-        r"runtime\.goexit\.abi0;main\.main\.func1;main\.spinFor;main\.spinInner;main\.spinLeaf": 45,
+        r"runtime\.main;main\.main;main\.spinFor;main\.spinInner;main\.spinLeaf": 45,
+        r"main\.main\.func1;main\.spinFor;main\.spinInner;main\.spinLeaf": 45,
     },
     # Between are the frames of the standard library.
     "rust": {f"{MAIN}(;{OTHER})+;rust_repeat;rust_inner;rust_leaf": 45,
@@ -78,9 +78,10 @@ CASES = {
 }
 
 
-# Where libgcc puts a handler's address in place of its own return address there is no call before that, until it
-# has been jumped to; which takes the CPU long.
+# libgcc puts the address of what cleans up in the place of its own return address, and returns, which takes the CPU long. Before
+# that address there is no call, or the last one of another function: no unwinder gets that right.
 EXACT = {"exceptions": 90}
+WHOLE = {"exceptions": 95}
 
 
 def test_case(directory, name):
@@ -89,7 +90,7 @@ def test_case(directory, name):
     found = stacks(recording)
     whole = {stack: n for stack, n in found.items() if not stack.startswith("[truncated]")}
     check_stacks(name, found, CASES[name], least)
-    check_stacks(f"{name}, of whole stacks", whole, CASES[name])
+    check_stacks(f"{name}, of whole stacks", whole, CASES[name], WHOLE.get(name, EXACT_PERCENT))
     check_ends(name, recording, least)
 
 

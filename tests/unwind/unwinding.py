@@ -19,8 +19,8 @@ COMPLETE = 1  # enum rs_walk_end
 COMPAT = 6
 
 # Where stacks begin, as names of a C library that was stripped allow: nothing below is left away in silence.
-MAIN = "__libc_start_call_main;main"
-THREAD = "start_thread"
+MAIN = "_start;__libc_start_main;__libc_start_call_main;main"
+THREAD = "clone3;start_thread"
 # Code of other files, whatever its name: a library, the vdso, or what has no name.
 OTHER = r"(?!\[truncated\]|\[unknown\])[^;]+"
 

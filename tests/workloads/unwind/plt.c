@@ -7,7 +7,7 @@
 
 #include "plt.h"
 
-#define ROUNDS 10000
+#define ROUNDS 1000000
 
 static CHAINED uint64_t plt_caller(uint64_t x) {
         for (unsigned i = 0; i < ROUNDS; i++)

@@ -4,7 +4,7 @@
 
 #include "chain.h"
 
-#define ROUNDS 10000
+#define ROUNDS 1000000
 
 static CHAINED uint64_t saves_all(uint64_t x) {
 #if defined(__x86_64__)

@@ -4,7 +4,7 @@
 
 #include "chain.h"
 
-#define ROUNDS 10000
+#define ROUNDS 100000
 
 static CHAINED uint64_t asks_clock(uint64_t x) {
         struct timespec t;
