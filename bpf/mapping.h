@@ -220,11 +220,11 @@ static long vma_visit(struct task_struct *task, struct vm_area_struct *vma, void
 /* Set before the programs are loaded: RS_FD_TABLES. */
 const volatile bool has_tables = false;
 
-/* Once the client knows of it, it makes the tables that the walk lacked. */
+/* Once the client knows of it, it makes the tables that the walk lacked, or went wrong by, where another file was before. */
 static __always_inline bool mapping_is_urgent(void) {
         struct scratch *s = has_tables ? scratch_get() : 0;
 
-        return s && (s->walk.end == RS_WALK_NO_MAPPING || s->walk.end == RS_WALK_NO_TABLES);
+        return s && s->walk.end != RS_WALK_COMPLETE;
 }
 
 static __always_inline bool mapping_emit(struct mapping_scratch *s) {

@@ -187,7 +187,8 @@ int BPF_PROG(on_fork, struct task_struct *parent, struct task_struct *child) {
                 return 0;
         if (p.pid == p.tid)
                 announced_set(&key, true);
-        process_emit(&p, RS_PROCESS_FORK, false);
+        /* Until the client has looked, walks cannot read the code of a child, which is not its own before it ran. */
+        process_emit(&p, RS_PROCESS_FORK, has_tables && p.pid == p.tid && client_can_look(child));
         return 0;
 }
 

@@ -430,6 +430,45 @@ static void test_exec_untold(void **state) {
         child_end(&child);
 }
 
+/* How many of the first pages of libc's code the process has: those that it ran, or that somebody read there. */
+static size_t count_pages(const Child *child) {
+        uint64_t pages[256], libc = find_mapped(child->pid, "libc.so", NULL, 0, NULL);
+        _cleanup_close_ int fd = -1;
+        char path[64];
+        size_t n = 0;
+
+        snprintf(path, sizeof(path), "/proc/%d/pagemap", (int) child->pid);
+        fd = open(path, O_RDONLY | O_CLOEXEC);
+        assert_return_code(fd, errno);
+        assert_int_equal(pread(fd, pages, sizeof(pages), (off_t) (libc / 4096 * sizeof(pages[0]))), sizeof(pages));
+        for (size_t i = 0; i < ELEMENTSOF(pages); i++)
+                n += pages[i] >> 63; /* present */
+        return n;
+}
+
+static bool has_pages(_unused_ Fixture *f, const Child *child, uint64_t n) {
+        return count_pages(child) >= n;
+}
+
+/* A child that goes on as its parent's has its parent's pages; also where a walk says that some are missing. */
+static void test_touch(void **state) {
+        Fixture *f = *state;
+        Child parent = child_new(), child = child_new();
+
+        note(f, &parent, RINGSIDE_PROCESS_SEEN, 1);
+        assert_true(wait_for(f, &parent, has_address, find_mapped(parent.pid, "libc.so", NULL, 0, NULL)));
+        pause_ms(50);
+        assert_true(count_pages(&parent) < 200);
+        assert_true(count_pages(&child) < 200);
+        note(f, &child, RINGSIDE_PROCESS_FORK, (uint32_t) parent.pid);
+        assert_true(wait_for(f, &child, has_pages, 250));
+        assert_true(count_pages(&parent) < 200);
+        note_sample(f, &parent, RINGSIDE_WALK_UNREADABLE);
+        assert_true(wait_for(f, &parent, has_pages, 250));
+        child_end(&parent);
+        child_end(&child);
+}
+
 /* Its end was not told, and the number is another's. */
 static void test_reuse(void **state) {
         Fixture *f = *state;
@@ -490,6 +529,7 @@ int main(int argc, char **argv) {
                 cmocka_unit_test_setup_teardown(test_fork_and_exit, set_up, tear_down),
                 cmocka_unit_test_setup_teardown(test_exec, set_up, tear_down),
                 cmocka_unit_test_setup_teardown(test_exec_untold, set_up, tear_down),
+                cmocka_unit_test_setup_teardown(test_touch, set_up, tear_down),
                 cmocka_unit_test_setup_teardown(test_reuse, set_up, tear_down),
                 cmocka_unit_test_setup_teardown(test_gone, set_up, tear_down),
                 cmocka_unit_test_setup_teardown(test_overflow, set_up, tear_down),

@@ -7,7 +7,6 @@
 
 #include "symbol-file.h"
 #include "table.h"
-#include "unwind-table-builder.h"
 
 /* A table that had no room is not made again before, ns; doubles. */
 #define RETRY_MIN UINT64_C(1000000000)
@@ -40,6 +39,7 @@ struct Image {
 
 struct UnwindImages {
         UnwindMemory *memory;
+        UnwindCache *cache;
         Image *all;
         Image *oldest, *newest; /* ready, and in no list */
         Table by_build_id;
@@ -64,12 +64,13 @@ static uint64_t now_monotonic(void) {
         return (uint64_t) t.tv_sec * UINT64_C(1000000000) + (uint64_t) t.tv_nsec;
 }
 
-int unwind_images_new(UnwindImages **ret, UnwindMemory *memory) {
+int unwind_images_new(UnwindImages **ret, UnwindMemory *memory, UnwindCache *cache) {
         UnwindImages *images = calloc(1, sizeof(*images));
 
         if (!images)
                 return -ENOMEM;
         images->memory = memory;
+        images->cache = cache;
         *ret = images;
         return 0;
 }
@@ -202,7 +203,7 @@ static int image_fill(UnwindImages *images, Image *image, ElfFile *elf) {
         UnwindTable *table;
         int r;
 
-        r = unwind_table_new(&table, elf);
+        r = unwind_cache_get(images->cache, elf, &table);
         if (r == -ENOMEM)
                 return r;
         if (r < 0) {
@@ -443,6 +444,11 @@ UnwindList *unwind_list_unref(UnwindList *list, UnwindImages *images) {
 
 uint64_t unwind_list_get_value(const UnwindList *list) {
         return unwind_memory_offset(&list->extent) / sizeof(struct rs_table_mapping) << 32 | list->n;
+}
+
+const struct rs_table_mapping *unwind_list_get_mappings(const UnwindList *list, size_t *ret_n) {
+        *ret_n = list->n;
+        return list->mappings;
 }
 
 bool unwind_list_is_waiting(const UnwindList *list) {

@@ -13,6 +13,7 @@
 
 #include "elf-file.h"
 #include "symbolizer.h"
+#include "unwind-cache.h"
 #include "unwind-memory.h"
 
 typedef struct UnwindImages UnwindImages;
@@ -26,7 +27,8 @@ typedef struct UnwindImagesStatistics {
         uint64_t evictions;
 } UnwindImagesStatistics;
 
-int unwind_images_new(UnwindImages **ret, UnwindMemory *memory);
+/* cache: where tables are kept from one run to the next, NULL: nowhere. Both must outlive it. */
+int unwind_images_new(UnwindImages **ret, UnwindMemory *memory, UnwindCache *cache);
 UnwindImages *unwind_images_free(UnwindImages *images);
 DEFINE_CLEANUP(UnwindImages, unwind_images_free)
 
@@ -53,5 +55,7 @@ UnwindList *unwind_list_ref(UnwindList *list);
 UnwindList *unwind_list_unref(UnwindList *list, UnwindImages *images);
 /* What is published. */
 uint64_t unwind_list_get_value(const UnwindList *list);
+/* As it was published; belongs to the list. */
+const struct rs_table_mapping *unwind_list_get_mappings(const UnwindList *list, size_t *ret_n);
 /* Some of its files may still get a table. */
 bool unwind_list_is_waiting(const UnwindList *list);

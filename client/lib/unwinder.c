@@ -4,6 +4,9 @@
  * in the moments after that, while the dynamic linker maps one library after the other; and whenever a sample lay in a
  * mapping that is not known here, or a walk ended at one. A child has its parent's list until it becomes another program.
  *
+ * The code of a child that goes on as its parent's is touched, and that of a process in which a walk found some that
+ * could not be read.
+ *
  * A list is published as soon as there is one, and again with each few files whose tables are ready.
  */
 
@@ -12,6 +15,7 @@
 #include <pthread.h>
 #include <time.h>
 
+#include "code-pages.h"
 #include "proc-file.h"
 #include "table.h"
 #include "thread.h"
@@ -35,6 +39,10 @@
 #define TOTAL_SHARE 4
 #define CREDIT_MAX (250 * (int64_t) NSEC_PER_MSEC)
 #define POSTPONED (20 * NSEC_PER_MSEC)
+/* A child that has become no other program by then is not about to. Then, where walks still find some: twice as late each time. */
+#define TOUCH_AFTER_FORK (2 * NSEC_PER_MSEC)
+#define TOUCH_MIN (50 * NSEC_PER_MSEC)
+#define TOUCH_MAX (128 * TOUCH_MIN)
 /* Where something had no room, or no memory. */
 #define RETRY_MIN (2 * UNWIND_MEMORY_GRACE)
 #define RETRY_MAX (64 * RETRY_MIN)
@@ -51,6 +59,7 @@ typedef struct Process Process;
 typedef struct Event {
         enum RingsideRecordType type;
         enum RingsideProcessKind kind;
+        enum RingsideWalkEnd walk_end;
         uint32_t pid, ppid;
         uint64_t start; /* 0: not known */
         ToldMapping mapping; /* without its path */
@@ -66,12 +75,14 @@ struct Process {
         bool hidden;         /* we may not look into it */
         uint64_t generation; /* of the images, when the list was made */
         /* ns CLOCK_MONOTONIC */
-        uint64_t due;        /* 0: no reading is planned */
+        uint64_t due;        /* the earlier of the next two, 0: nothing is planned */
+        uint64_t read_due, touch_due;
         uint64_t next;       /* not before, for what a sample asks */
         uint64_t interval;
         uint64_t retry_interval;
         unsigned follow_ups; /* still to come */
         uint64_t follow_interval;
+        uint64_t touch_next, touch_interval;
         Process *next_due;
 };
 
@@ -95,6 +106,7 @@ struct Unwinder {
 
         /* The thread's. */
         UnwindMemory *memory;
+        UnwindCache *cache; /* NULL: there is no place for one */
         UnwindImages *images;
         Symbolizer *symbolizer;
         Table processes; /* pid -> Process */
@@ -129,14 +141,23 @@ static void unlink_due(Unwinder *u, Process *process) {
         process->due = 0;
 }
 
-/* At that time, or before where that is planned already. */
-static void want_reading(Unwinder *u, Process *process, uint64_t time) {
+static void plan(Unwinder *u, Process *process, uint64_t *due, uint64_t time) {
+        *due = *due == 0 ? time : MIN(*due, time);
         if (process->due == 0) {
                 process->next_due = u->due;
                 u->due = process;
                 process->due = time;
         }
         process->due = MIN(process->due, time);
+}
+
+/* At that time, or before where that is planned already. */
+static void want_reading(Unwinder *u, Process *process, uint64_t time) {
+        plan(u, process, &process->read_due, time);
+}
+
+static void want_touch(Unwinder *u, Process *process, uint64_t time) {
+        plan(u, process, &process->touch_due, time);
 }
 
 static void withdraw(Unwinder *u, Process *process) {
@@ -185,6 +206,7 @@ static Process *add_process(Unwinder *u, uint32_t pid, uint64_t start) {
                 .slot = -1,
                 .interval = INTERVAL_MIN,
                 .retry_interval = RETRY_MIN,
+                .touch_interval = TOUCH_MIN,
         };
         if (table_put(&u->processes, (TableKey){ .a = pid }, (uintptr_t) process) < 0) {
                 free(process);
@@ -229,6 +251,8 @@ static void become_new(Unwinder *u, Process *process) {
         process->next = 0;
         process->follow_ups = FOLLOW_UPS;
         process->follow_interval = FOLLOW_MIN;
+        process->touch_due = process->touch_next = 0;
+        process->touch_interval = TOUCH_MIN;
 }
 
 static void retry_later(Unwinder *u, Process *process) {
@@ -384,8 +408,45 @@ static void read_process(Unwinder *u, Process *process) {
         plan_next(u, process, r > 0, cost);
 }
 
+static void touch_process(Unwinder *u, Process *process) {
+        uint64_t before = now(CLOCK_THREAD_CPUTIME_ID);
+        const struct rs_table_mapping *mappings;
+        size_t n;
+
+        if (!process->list || !is_the_same(process))
+                return;
+        mappings = unwind_list_get_mappings(process->list, &n);
+        /* Who may not once, as where Yama forbids it, need not try again so soon. */
+        if (code_pages_touch((pid_t) process->pid, mappings, n) == -EPERM)
+                process->touch_interval = TOUCH_MAX;
+        process->touch_next = now(CLOCK_MONOTONIC) + process->touch_interval;
+        process->touch_interval = MIN(process->touch_interval * 2, TOUCH_MAX);
+        u->credit -= (int64_t) (now(CLOCK_THREAD_CPUTIME_ID) - before);
+        u->statistics.touches++;
+}
+
+/* One of those that are due, whose process may be gone afterwards. */
+static void do_due(Unwinder *u, Process *process, uint64_t time) {
+        bool read = process->read_due != 0 && process->read_due <= time;
+        bool touch = process->touch_due != 0 && process->touch_due <= time;
+
+        unlink_due(u, process);
+        if (read)
+                process->read_due = 0;
+        if (touch)
+                process->touch_due = 0;
+        if (process->read_due != 0)
+                want_reading(u, process, process->read_due);
+        if (process->touch_due != 0)
+                want_touch(u, process, process->touch_due);
+        if (touch)
+                touch_process(u, process);
+        if (read)
+                read_process(u, process);
+}
+
 /* Returns when the next one is due, 0: none is planned. */
-static uint64_t read_due(Unwinder *u) {
+static uint64_t do_all_due(Unwinder *u) {
         uint64_t next = 0;
 
         for (unsigned i = 0; i < READ_BATCH; i++) {
@@ -397,8 +458,7 @@ static uint64_t read_due(Unwinder *u) {
                 next = process ? process->due : 0;
                 if (!process || process->due > now(CLOCK_MONOTONIC) || is_stopping(u))
                         break;
-                unlink_due(u, process);
-                read_process(u, process);
+                do_due(u, process, process->due);
         }
         return next;
 }
@@ -410,6 +470,7 @@ static void handle_fork(Unwinder *u, const Event *event, Process *process) {
 
         if (process->space || process->list)
                 return; /* is told of for the second time */
+        want_touch(u, process, now(CLOCK_MONOTONIC) + TOUCH_AFTER_FORK);
         if (!parent || !parent->list || process->slot < 0) {
                 want_reading(u, process, now(CLOCK_MONOTONIC));
                 return;
@@ -452,6 +513,10 @@ static bool is_known(const Process *process, const ToldMapping *mapping) {
 static void handle_missing(Unwinder *u, const Event *event) {
         Process *process = get_process(u, event);
 
+        if (process && event->walk_end == RINGSIDE_WALK_UNREADABLE) {
+                want_touch(u, process, MAX(now(CLOCK_MONOTONIC), process->touch_next));
+                return;
+        }
         if (!process || process->hidden || (event->type == RINGSIDE_MAPPING && process->list && is_known(process, &event->mapping)))
                 return;
         want_reading(u, process, MAX(now(CLOCK_MONOTONIC), process->next));
@@ -562,7 +627,7 @@ static void *unwinder_run(void *userdata) {
                 if (overflown)
                         suspect_all(u);
                 sweep(u);
-                due = read_due(u);
+                due = do_all_due(u);
                 tick = unwind_images_tick(u->images);
                 publish_all(u);
                 due = due == 0 ? tick : tick == 0 ? due : MIN(due, tick);
@@ -600,8 +665,11 @@ int unwinder_new(Unwinder **ret, void *memory, size_t size) {
                 return r;
         }
         r = unwind_memory_new(&u->memory, memory, size);
-        if (r >= 0)
-                r = unwind_images_new(&u->images, u->memory);
+        if (r >= 0) {
+                /* It only saves time: there may be none. */
+                (void) unwind_cache_new(&u->cache, NULL, UNWIND_CACHE_SIZE_MAX);
+                r = unwind_images_new(&u->images, u->memory, u->cache);
+        }
         if (r >= 0)
                 r = symbolizer_new(&u->symbolizer, &(SymbolizerOptions){ .read = unwind_images_read, .userdata = u->images });
         if (r >= 0)
@@ -642,6 +710,7 @@ Unwinder *unwinder_free(Unwinder *u) {
         table_done(&u->processes);
         (void) symbolizer_free(u->symbolizer);
         (void) unwind_images_free(u->images);
+        (void) unwind_cache_free(u->cache);
         (void) unwind_memory_free(u->memory);
         (void) pthread_mutex_destroy(&u->lock);
         (void) pthread_cond_destroy(&u->wake);
@@ -651,11 +720,12 @@ Unwinder *unwinder_free(Unwinder *u) {
 
 /* ---- the side of the ring ---- */
 
-/* A walk found no list, or left what the list has. */
+/* A walk found no list, or left what the list has, or found what it cannot read. */
 static bool sample_is_news(Unwinder *u, const RingsideRecord *record) {
         uint64_t t;
 
-        if (record->sample.walk_end != RINGSIDE_WALK_NO_TABLES && record->sample.walk_end != RINGSIDE_WALK_NO_MAPPING)
+        if (record->sample.walk_end != RINGSIDE_WALK_NO_TABLES && record->sample.walk_end != RINGSIDE_WALK_NO_MAPPING &&
+            record->sample.walk_end != RINGSIDE_WALK_UNREADABLE)
                 return false;
         t = now(CLOCK_MONOTONIC);
         if (u->recent[record->pid % RECENT].pid == record->pid && t - u->recent[record->pid % RECENT].time < AGAIN)
@@ -687,6 +757,7 @@ static bool event_make(Unwinder *u, const RingsideRecord *record, Event *ret) {
                 };
                 return true;
         case RINGSIDE_SAMPLE:
+                ret->walk_end = record->sample.walk_end;
                 return sample_is_news(u, record);
         default:
                 return false;

@@ -19,6 +19,7 @@ typedef struct UnwinderStatistics {
         UnwindImagesStatistics images;
         uint64_t processes; /* that are known now */
         uint64_t readings;  /* of /proc/PID/maps */
+        uint64_t touches;   /* of processes' code */
         uint64_t no_slot;   /* processes that found the places of their slot taken */
         uint64_t no_list;   /* lists that found no room */
         uint64_t handled;   /* records */

@@ -1,0 +1,18 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+#pragma once
+
+/*
+ * A walk looks at the code before each return address, and cannot wait for a page of it. Those of a process that was just
+ * forked are in memory, but not its own yet, until it runs them, or somebody reads them there.
+ */
+
+#include <stddef.h>
+#include <sys/types.h>
+
+#include "unwind-table.h"
+
+/*
+ * Reads a little of the code that has tables, in a process of the caller's own: small mappings first, and not the whole
+ * of a very large program. -EPERM: it is not ours to read; -ESRCH: it is gone; -ENOMEM.
+ */
+int code_pages_touch(pid_t pid, const struct rs_table_mapping *mappings, size_t n);
