@@ -1,0 +1,339 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+
+/*
+ * Walks over registers and stacks, for both machines: each kind of row, and each way a walk ends. Rules come from the
+ * tables of fixtures/unwind, whose addresses these are.
+ */
+
+#include <fcntl.h>
+#include <limits.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "test-unwind-walk.h"
+#include "unwind-table-builder.h"
+
+#define STACK UINT64_C(0x7ffe00000000)
+#define WORDS 128
+#define FRAMES_MAX 16
+#define ALL UINT32_MAX
+
+enum {
+        RBX = 3,
+        RBP = 6,
+        RSP = 7,
+        R10 = 10,
+        X12 = 12,
+        FP = 29,
+        LR = 30,
+        SP = 31,
+};
+
+/* A stack, and code at one place. */
+typedef struct Recorded {
+        UnwindTable *table;
+        uint64_t words[WORDS]; /* from STACK on */
+} Recorded;
+
+static int read_word(void *userdata, uint64_t address, uint64_t *ret) {
+        const Recorded *recorded = userdata;
+        uint64_t offset = address - STACK;
+
+        if (offset / 8 >= WORDS || offset % 8 != 0)
+                return -EFAULT;
+        *ret = recorded->words[offset / 8];
+        return 0;
+}
+
+static const struct rs_table_rule *find_rule(void *userdata, uint64_t address) {
+        const Recorded *recorded = userdata;
+
+        return address >= 0x400000 && address < 0x500000 ? unwind_table_find(recorded->table, address) : NULL;
+}
+
+static void recorded_init(Recorded *recorded, const char *name) {
+        _cleanup_(elf_file_freep) ElfFile *elf = NULL;
+        char path[PATH_MAX];
+        int fd;
+
+        memset(recorded, 0, sizeof(*recorded));
+        snprintf(path, sizeof(path), "%s/%s", getenv("FIXTURES"), name);
+        fd = open(path, O_RDONLY | O_CLOEXEC);
+        assert_true(fd >= 0);
+        assert_int_equal(elf_file_new_take_fd(&elf, fd), 0);
+        assert_int_equal(unwind_table_new(&recorded->table, elf), 0);
+}
+
+static void recorded_done(Recorded *recorded) {
+        unwind_table_free(recorded->table);
+}
+
+/* One frame at a time. */
+
+typedef struct Case {
+        const char *what;
+        uint64_t pc;
+        uint64_t sp, fp; /* offsets from STACK; other registers: reg, value */
+        unsigned reg;
+        uint64_t value;
+        struct {
+                uint64_t at, value;
+        } words[4];
+        uint32_t known; /* 0: all, and exact */
+        int end;
+        /* Where it goes on. caller_fp 0: is not known. */
+        uint64_t caller_pc, caller_sp, caller_fp;
+        bool exact;
+} Case;
+
+typedef struct Machine {
+        WalkStep step;
+        unsigned sp, fp;
+} Machine;
+
+static void run_case(Recorded *recorded, const Machine *machine, const Case *c) {
+        const Walk walk = { .read = read_word, .userdata = recorded };
+        WalkState s = { .pc = c->pc, .known = c->known ? c->known : ALL, .exact = 1 };
+        int end;
+
+        for (unsigned i = 0; i < ELEMENTSOF(s.regs); i++)
+                s.regs[i] = UINT64_C(0xdead0000) + i; /* leads nowhere */
+        memset(recorded->words, 0xee, sizeof(recorded->words));
+        for (size_t i = 0; i < ELEMENTSOF(c->words); i++)
+                recorded->words[c->words[i].at / 8] = c->words[i].value;
+        if (c->reg != 0)
+                s.regs[c->reg] = c->value;
+        s.regs[machine->sp] = STACK + c->sp;
+        s.regs[machine->fp] = STACK + c->fp;
+        end = machine->step(&walk, &s, unwind_table_find(recorded->table, c->pc));
+        if (end != c->end)
+                fail_msg("%s: %d and not %d", c->what, end, c->end);
+        if (c->end != 0)
+                return;
+        if (s.pc != c->caller_pc || s.regs[machine->sp] != c->caller_sp)
+                fail_msg("%s: pc %jx, sp %jx", c->what, (uintmax_t) s.pc, (uintmax_t) s.regs[machine->sp]);
+        if ((s.known >> machine->fp & 1) != (c->caller_fp != 0) || (c->caller_fp && s.regs[machine->fp] != c->caller_fp))
+                fail_msg("%s: fp %jx", c->what, (uintmax_t) s.regs[machine->fp]);
+        if (!(s.known >> machine->sp & 1) || s.exact != c->exact)
+                fail_msg("%s: known %x, exact %u", c->what, s.known, s.exact);
+}
+
+static void test_rows_x86_64(_unused_ void **state) {
+        static const Machine machine = { .step = walk_step_x86_64, .sp = RSP, .fp = RBP };
+        static const Case cases[] = {
+                {"by rsp", 0x410080, .sp = 16, .fp = 96, .words = {{16, 0x410201}},
+                 .caller_pc = 0x410201, .caller_sp = STACK + 24, .caller_fp = STACK + 96},
+                {"by rsp, rbp saved", 0x410081, .sp = 16, .words = {{16, STACK + 88}, {24, 0x410201}},
+                 .caller_pc = 0x410201, .caller_sp = STACK + 32, .caller_fp = STACK + 88},
+                {"by rbp", 0x410082, .sp = 8, .fp = 80, .words = {{80, STACK + 88}, {88, 0x410201}},
+                 .caller_pc = 0x410201, .caller_sp = STACK + 96, .caller_fp = STACK + 88},
+                {"by rbp, which is not known", 0x410082, .sp = 8, .fp = 80, .known = 1 << RSP, .end = RS_WALK_UNSUPPORTED},
+                {"by another register", 0x4101c1, .sp = 8, .fp = 96, .reg = R10, .value = STACK + 64, .words = {{56, 0x410202}},
+                 .caller_pc = 0x410202, .caller_sp = STACK + 64, .caller_fp = STACK + 96},
+                {"by another register, of a caller", 0x4101c1, .sp = 8, .reg = R10, .value = STACK + 64,
+                 .known = 1 << RSP | 1 << RBP, .end = RS_WALK_UNSUPPORTED},
+                {"realigned", 0x4101c2, .sp = 8, .fp = 40, .words = {{32, STACK + 112}, {40, STACK + 120}, {104, 0x410203}},
+                 .caller_pc = 0x410203, .caller_sp = STACK + 112, .caller_fp = STACK + 120},
+                {"saved at rsp + 8, and 8", 0x410201, .sp = 8, .fp = 72, .words = {{16, STACK + 56}, {56, 0x410204}},
+                 .caller_pc = 0x410204, .caller_sp = STACK + 64, .caller_fp = STACK + 72},
+                {"saved at rsp, rbp at another register", 0x410204, .sp = 8, .words = {{8, STACK + 56}, {48, 0x410205}},
+                 .caller_pc = 0x410205, .caller_sp = STACK + 56},
+                {"signal", 0x410240, .sp = 0,
+                 .words = {{120, STACK + 1000}, {160, STACK + 512}, {168, 0x410080}},
+                 .caller_pc = 0x410080, .caller_sp = STACK + 512, .caller_fp = STACK + 1000, .exact = true},
+                {"signal, on a stack above", 0x41033f, .sp = 512,
+                 .words = {{512 + 120, 1}, {512 + 160, STACK + 8}, {512 + 168, 0x410080}},
+                 .caller_pc = 0x410080, .caller_sp = STACK + 8, .caller_fp = 1, .exact = true},
+                {"PLT, before it pushes", 0x43001a, .sp = 8, .fp = 96, .words = {{8, 0x410081}, {16, 0x410082}},
+                 .caller_pc = 0x410081, .caller_sp = STACK + 16, .caller_fp = STACK + 96},
+                {"PLT, after", 0x43001b, .sp = 8, .fp = 96, .words = {{8, 0x410081}, {16, 0x410082}},
+                 .caller_pc = 0x410082, .caller_sp = STACK + 24, .caller_fp = STACK + 96},
+                {"other PLT, before", 0x430048, .sp = 8, .fp = 96, .words = {{8, 0x410081}, {16, 0x410082}},
+                 .caller_pc = 0x410081, .caller_sp = STACK + 16, .caller_fp = STACK + 96},
+                {"other PLT, after", 0x430049, .sp = 8, .fp = 96, .words = {{8, 0x410081}, {16, 0x410082}},
+                 .caller_pc = 0x410082, .caller_sp = STACK + 24, .caller_fp = STACK + 96},
+                {"rbp lost", 0x410281, .sp = 8, .fp = 96, .words = {{8, 0x410081}},
+                 .caller_pc = 0x410081, .caller_sp = STACK + 16},
+                {"first", 0x410000, .end = RS_WALK_COMPLETE},
+                {"nothing called it", 0x410080, .sp = 8, .words = {{8, 0}}, .end = RS_WALK_COMPLETE},
+                {"no rule", 0x410040, .end = RS_WALK_NO_RULE},
+                {"no rule that can be said", 0x410203, .end = RS_WALK_UNSUPPORTED},
+                {"return address not readable", 0x410080, .sp = 8 * WORDS, .end = RS_WALK_UNREADABLE},
+                {"rbp not readable", 0x410081, .sp = UINT64_C(0) - 8, .words = {{0, 0x410201}}, .end = RS_WALK_UNREADABLE},
+                {"CFA not readable", 0x410201, .sp = 8 * WORDS, .end = RS_WALK_UNREADABLE},
+                {"not above", 0x410082, .sp = 96, .fp = 80, .words = {{80, 1}, {88, 0x410201}}, .end = RS_WALK_BAD_CFA},
+                {"the same", 0x410201, .sp = 8, .words = {{16, STACK}, {0, 0x410204}}, .end = RS_WALK_BAD_CFA},
+        };
+        _cleanup_(recorded_done) Recorded recorded;
+
+        recorded_init(&recorded, "x86-64");
+        for (size_t i = 0; i < ELEMENTSOF(cases); i++)
+                run_case(&recorded, &machine, &cases[i]);
+}
+
+static void test_rows_aarch64(_unused_ void **state) {
+        static const Machine machine = { .step = walk_step_aarch64, .sp = SP, .fp = FP };
+        const uint64_t sign = UINT64_C(0x5a) << 48;
+        const Case cases[] = {
+                {"leaf", 0x410040, .sp = 16, .fp = 96, .reg = LR, .value = 0x410084,
+                 .caller_pc = 0x410084, .caller_sp = STACK + 16, .caller_fp = STACK + 96},
+                {"leaf with a stack", 0x410044, .sp = 16, .fp = 96, .reg = LR, .value = 0x410084,
+                 .caller_pc = 0x410084, .caller_sp = STACK + 48, .caller_fp = STACK + 96},
+                {"leaf as a caller", 0x410044, .sp = 16, .fp = 96, .reg = LR, .value = 0x410084,
+                 .known = 1U << SP | 1U << FP, .end = RS_WALK_UNSUPPORTED},
+                {"by sp", 0x410084, .sp = 16, .words = {{16, STACK + 88}, {24, 0x410088}},
+                 .caller_pc = 0x410088, .caller_sp = STACK + 64, .caller_fp = STACK + 88},
+                {"by x29", 0x410088, .sp = 8, .fp = 16, .words = {{16, STACK + 88}, {24, 0x410088}},
+                 .caller_pc = 0x410088, .caller_sp = STACK + 64, .caller_fp = STACK + 88},
+                {"by another register", 0x410100, .sp = 8, .fp = 96, .reg = X12, .value = STACK,
+                 .known = ALL & ~(1U << LR), .end = RS_WALK_UNSUPPORTED},
+                {"signed, in x30", 0x4100c4, .sp = 16, .fp = 96, .reg = LR, .value = sign | 0x410084,
+                 .caller_pc = 0x410084, .caller_sp = STACK + 16, .caller_fp = STACK + 96},
+                {"signed, on the stack", 0x4100c8, .sp = 16, .words = {{16, STACK + 88}, {24, sign | 0x410088}},
+                 .caller_pc = 0x410088, .caller_sp = STACK + 32, .caller_fp = STACK + 88},
+                {"signal", 0x410140, .sp = 0,
+                 .words = {{544, STACK + 1000}, {552, 0x410088}, {560, STACK + 720}, {568, 0x410040}},
+                 .caller_pc = 0x410040, .caller_sp = STACK + 720, .caller_fp = STACK + 1000, .exact = true},
+                {"signal, trampoline without CFI", 0x4101c4, .sp = 0,
+                 .words = {{544, STACK + 1000}, {552, 0x410088}, {560, STACK + 720}, {568, 0x410040}},
+                 .caller_pc = 0x410040, .caller_sp = STACK + 720, .caller_fp = STACK + 1000, .exact = true},
+                {"first", 0x410000, .end = RS_WALK_COMPLETE},
+                {"nothing called it", 0x410040, .sp = 16, .reg = LR, .value = 0, .end = RS_WALK_COMPLETE},
+                {"no rule", 0x410048, .end = RS_WALK_NO_RULE},
+                {"no rule that can be said", 0x410104, .end = RS_WALK_UNSUPPORTED},
+                {"return address not readable", 0x410084, .sp = 8 * (WORDS - 1), .end = RS_WALK_UNREADABLE},
+                {"x30 of a signal not readable", 0x410140, .sp = 480, .end = RS_WALK_UNREADABLE},
+                {"not above", 0x410088, .sp = 96, .fp = 16, .words = {{16, 1}, {24, 0x410088}}, .end = RS_WALK_BAD_CFA},
+                {"the same, and not the leaf", 0x410088, .sp = 64, .fp = 16, .words = {{16, 1}, {24, 0x410088}},
+                 .known = 1U << SP | 1U << FP, .end = RS_WALK_BAD_CFA},
+        };
+        _cleanup_(recorded_done) Recorded recorded;
+
+        recorded_init(&recorded, "aarch64");
+        for (size_t i = 0; i < ELEMENTSOF(cases); i++)
+                run_case(&recorded, &machine, &cases[i]);
+}
+
+/* Whole stacks. */
+
+static void check_walk(Recorded *recorded, WalkStep step, const WalkState *leaf, const uint64_t *expected, size_t n,
+                       enum rs_walk_end expected_end) {
+        const Walk walk = { .read = read_word, .find = find_rule, .userdata = recorded };
+        uint64_t frames[FRAMES_MAX];
+        enum rs_walk_end end;
+        size_t found;
+
+        found = walk_stack(step, &walk, *leaf, frames, FRAMES_MAX, &end);
+        assert_int_equal(found, n);
+        for (size_t i = 0; i < n; i++)
+                assert_int_equal(frames[i], expected[i]);
+        assert_int_equal(end, expected_end);
+}
+
+/* A handler of a signal that came in a PLT's entry, before its function had pushed anything; a realigned frame below. */
+static void record_x86_64(Recorded *recorded, WalkState *leaf) {
+        uint64_t *w = recorded->words;
+
+        *leaf = (WalkState){ .pc = 0x410083, .known = ALL, .exact = 1 };
+        leaf->regs[RSP] = STACK;
+        leaf->regs[RBP] = STACK + 1000;
+        w[0] = 0x410340;            /* the trampoline's first instruction: found by the byte before */
+        w[1 + 15] = STACK + 640;    /* rbp */
+        w[1 + 20] = STACK + 512;    /* rsp */
+        w[1 + 21] = 0x43001b;       /* rip, after the push */
+        w[64] = 1;                  /* what it has pushed */
+        w[65] = 0x4101c3;           /* return address, of the last byte of its function */
+        w[79] = STACK + 696; /* CFA of the realigned frame, below rbp */
+        w[80] = STACK + 720;        /* rbp */
+        w[86] = 0x410083;           /* return address, at CFA - 8 */
+        w[90] = STACK + 1016;       /* rbp of the frame that has one */
+        w[91] = 0x410001;           /* of the first */
+}
+
+static void test_walk_x86_64(_unused_ void **state) {
+        static const uint64_t expected[] = {0x410083, 0x410340, 0x43001b, 0x4101c3, 0x410083, 0x410001};
+        _cleanup_(recorded_done) Recorded recorded;
+        WalkState leaf;
+
+        recorded_init(&recorded, "x86-64");
+        record_x86_64(&recorded, &leaf);
+        check_walk(&recorded, walk_step_x86_64, &leaf, expected, ELEMENTSOF(expected), RS_WALK_COMPLETE);
+        recorded.words[91] = 0x600000;
+        {
+                const uint64_t astray[] = {0x410083, 0x410340, 0x43001b, 0x4101c3, 0x410083, 0x600000};
+
+                check_walk(&recorded, walk_step_x86_64, &leaf, astray, ELEMENTSOF(astray), RS_WALK_NO_MAPPING);
+        }
+        recorded.words[91] = 0x410041;
+        {
+                const uint64_t uncovered[] = {0x410083, 0x410340, 0x43001b, 0x4101c3, 0x410083, 0x410041};
+
+                check_walk(&recorded, walk_step_x86_64, &leaf, uncovered, ELEMENTSOF(uncovered), RS_WALK_NO_RULE);
+        }
+}
+
+static void test_depth(_unused_ void **state) {
+        _cleanup_(recorded_done) Recorded recorded;
+        WalkState leaf = { .pc = 0x410080, .known = ALL, .exact = 1 };
+        uint64_t expected[FRAMES_MAX];
+
+        recorded_init(&recorded, "x86-64");
+        leaf.regs[RSP] = STACK;
+        for (size_t i = 0; i < WORDS; i++)
+                recorded.words[i] = 0x410081;
+        for (size_t i = 0; i < FRAMES_MAX; i++)
+                expected[i] = i == 0 ? 0x410080 : 0x410081;
+        check_walk(&recorded, walk_step_x86_64, &leaf, expected, FRAMES_MAX, RS_WALK_DEPTH);
+}
+
+/* In a handler, of a signal that came in a leaf which has saved nothing: x30 is from the signal frame. */
+static void test_walk_aarch64(_unused_ void **state) {
+        const uint64_t sign = UINT64_C(0x5a) << 48;
+        _cleanup_(recorded_done) Recorded recorded;
+        WalkState leaf = { .pc = 0x410088, .known = ALL, .exact = 1 };
+        uint64_t *w;
+
+        recorded_init(&recorded, "aarch64");
+        w = recorded.words;
+        leaf.regs[SP] = STACK;
+        leaf.regs[FP] = STACK;
+        w[0] = STACK + 800; /* x29, x30 of the handler's caller */
+        w[1] = 0x410144;
+        w[6 + 68] = STACK + 720; /* x29 */
+        w[6 + 69] = 0x4100cc;    /* x30 */
+        w[6 + 70] = STACK + 640; /* sp */
+        w[6 + 71] = 0x410040;    /* pc */
+        w[80] = STACK + 720;     /* the signed frame */
+        w[81] = sign | 0x410090;
+        w[82] = 0;
+        w[90] = 0;
+        w[91] = 0x410004;
+        leaf.regs[LR] = 0xdead;
+        /* 0x410090 is looked up one byte before: sp + 0, x30, which a caller cannot have. */
+        {
+                const uint64_t lost[] = {0x410088, 0x410144, 0x410040, 0x4100cc, 0x410090};
+
+                check_walk(&recorded, walk_step_aarch64, &leaf, lost, ELEMENTSOF(lost), RS_WALK_UNSUPPORTED);
+        }
+        w[81] = sign | 0x410089;
+        {
+                const uint64_t whole[] = {0x410088, 0x410144, 0x410040, 0x4100cc, 0x410089, 0x410004};
+
+                check_walk(&recorded, walk_step_aarch64, &leaf, whole, ELEMENTSOF(whole), RS_WALK_COMPLETE);
+        }
+}
+
+int main(void) {
+        static const struct CMUnitTest tests[] = {
+                cmocka_unit_test(test_rows_x86_64),
+                cmocka_unit_test(test_rows_aarch64),
+                cmocka_unit_test(test_walk_x86_64),
+                cmocka_unit_test(test_depth),
+                cmocka_unit_test(test_walk_aarch64),
+        };
+
+        return cmocka_run_group_tests(tests, NULL, NULL);
+}
