@@ -16,14 +16,14 @@
 #define ENTRIES_MAX (1U << 22)
 #define ROWS_A_CHUNK (RS_TABLE_CHUNK / 4)
 #define UNKNOWN_RULE 1U
-/* Code is searched for trampolines up to here; larger files without .eh_frame are programs in Go, which have one. */
-#define SEARCH_MAX (1U << 20)
+/* Code is searched for what is known up to here: C libraries; larger files without .eh_frame are programs in Go. */
+#define SEARCH_MAX (2U << 20)
 #define SEARCH_GO_MAX (64U << 20)
 #define SEARCH_BLOCK (64U << 10)
 
 /* Where an entry is from; of two that begin at the same address the first wins. */
 enum Source {
-        SOURCE_TRAMPOLINE,
+        SOURCE_KNOWN_CODE,
         SOURCE_EH_FRAME,
         SOURCE_DEBUG_FRAME,
 };
@@ -268,58 +268,80 @@ static void sort_entries(Builder *b) {
                 }
 }
 
-/* Trampolines. */
+/* Code that is known. */
 
 /*
- * Where a signal handler returns to. Their CFI is missing (Go, musl) or describes the frame of the handler
- * (the kernel for aarch64), so that unwinders know them by their code. What was interrupted is found in the signal
- * frame: struct rt_sigframe of the kernel, from the stack pointer on.
+ * Where a signal handler returns to. The CFI of such code is missing (Go, musl) or describes the frame of the handler
+ * (the kernel for aarch64), so that unwinders know it by its bytes. What was interrupted is found in the signal
+ * frame, the kernel's struct rt_sigframe, from the stack pointer on.
  */
-static const uint8_t code_x86_64[] = {0x48, 0xc7, 0xc0, 0x0f, 0, 0, 0, /* mov $15, %rax */
-                                      0x0f, 0x05 /* syscall */};
-static const uint8_t code_aarch64[] = {0x68, 0x11, 0x80, 0xd2, /* mov x8, #139 */
-                                       0x01, 0, 0, 0xd4 /* svc #0 */};
 /* ucontext is at 0 when the handler has returned, its registers at 40: r8 to r15, rdi, rsi, rbp, rbx, rdx, rax, rcx, rsp, rip. */
-static const struct rs_table_rule signal_x86_64 = {
-        .cfa = RS_CFA_DEREF, .reg = 7, .cfa_offset = 160,
-        .fp = RS_REG_AT_BASE, .fp_offset = 120,
-        .ra = RS_REG_AT_BASE | RS_RULE_SIGNAL, .ra_offset = 168,
-};
+#define SIGNAL_X86_64                                                                                                  \
+        {                                                                                                              \
+                .cfa = RS_CFA_DEREF, .reg = 7, .cfa_offset = 40 + 15 * 8,                                              \
+                .fp = RS_REG_AT_BASE, .fp_offset = 40 + 10 * 8,                                                        \
+                .ra = RS_REG_AT_BASE | RS_RULE_SIGNAL, .ra_offset = 40 + 16 * 8,                                       \
+        }
 /* siginfo has 128 bytes; ucontext's registers are at 184: x0 to x30, sp, pc. */
-static const struct rs_table_rule signal_aarch64 = {
-        .cfa = RS_CFA_DEREF, .reg = 31, .cfa_offset = 312 + 31 * 8,
-        .fp = RS_REG_AT_BASE, .fp_offset = 312 + 29 * 8,
-        .ra = RS_REG_AT_BASE | RS_RULE_SIGNAL, .ra_offset = 312 + 32 * 8,
+#define SIGNAL_AARCH64                                                                                                 \
+        {                                                                                                              \
+                .cfa = RS_CFA_DEREF, .reg = 31, .cfa_offset = 312 + 31 * 8,                                            \
+                .fp = RS_REG_AT_BASE, .fp_offset = 312 + 29 * 8,                                                       \
+                .ra = RS_REG_AT_BASE | RS_RULE_SIGNAL, .ra_offset = 312 + 32 * 8,                                      \
+        }
+/* The first frame of a context that glibc's makecontext() has made, which its CFI has for one that was called. */
+#define FIRST_X86_64                                                                                                   \
+        {                                                                                                              \
+                .cfa = RS_CFA_REG, .reg = 7, .fp = RS_REG_UNDEFINED, .ra = RS_REG_UNDEFINED,                           \
+        }
+
+typedef struct KnownCode {
+        bool is_aarch64;
+        uint8_t before; /* bytes: it is returned to without a call, and the rule of a return address is that of the byte before */
+        uint8_t covers; /* bytes from its beginning on */
+        uint8_t size;
+        uint8_t code[12];
+        struct rs_table_rule rule;
+} KnownCode;
+
+static const KnownCode known_code[] = {
+        /* mov $15, %rax; syscall */
+        {false, 1, 9, 9, {0x48, 0xc7, 0xc0, 0x0f, 0, 0, 0, 0x0f, 0x05}, SIGNAL_X86_64},
+        /* mov x8, #139; svc #0 */
+        {true, 4, 8, 8, {0x68, 0x11, 0x80, 0xd2, 0x01, 0, 0, 0xd4}, SIGNAL_AARCH64},
+        /* mov %rbx, %rsp; mov (%rsp), %rdi; test %rdi, %rdi; je. Then calls of setcontext() and exit(). */
+        {false, 1, 26, 11, {0x48, 0x89, 0xdc, 0x48, 0x8b, 0x3c, 0x24, 0x48, 0x85, 0xff, 0x74}, FIRST_X86_64},
+        /* mov %rbx, %rsp; pop %rdi; test %rdi, %rdi; je. */
+        {false, 1, 23, 8, {0x48, 0x89, 0xdc, 0x5f, 0x48, 0x85, 0xff, 0x74}, FIRST_X86_64},
 };
+#define KNOWN_CODE_MAX 12U
 
-/* Handlers return to its first instruction, and the rule of a return address is that of the byte before. */
-static int add_trampoline(Builder *b, uint64_t address) {
-        const uint64_t before = b->machine->is_aarch64 ? 4 : 1;
-        const size_t size = b->machine->is_aarch64 ? sizeof(code_aarch64) : sizeof(code_x86_64);
-
-        if (address < before)
-                return 0;
-        return add_entry(b, (CfiEntry){ .start = address - before, .end = address + size }, SOURCE_TRAMPOLINE);
-}
-
-static int search_block(Builder *b, const uint8_t *data, size_t size, uint64_t address) {
-        const uint8_t *code = b->machine->is_aarch64 ? code_aarch64 : code_x86_64, *found;
-        const size_t len = b->machine->is_aarch64 ? sizeof(code_aarch64) : sizeof(code_x86_64);
+static int search_block(Builder *b, size_t index, const uint8_t *data, size_t size, uint64_t address) {
+        const KnownCode *known = &known_code[index];
+        const uint8_t *found;
         size_t at = 0;
         int r;
 
-        while ((found = memmem(data + at, size - at, code, len))) {
-                at = (size_t) (found - data) + 1;
-                r = add_trampoline(b, address + at - 1);
-                if (r < 0)
-                        return r;
+        while ((found = memmem(data + at, size - at, known->code, known->size))) {
+                at = (size_t) (found - data);
+                if (address + at >= known->before) {
+                        r = add_entry(b,
+                                      (CfiEntry){
+                                              .start = address + at - known->before,
+                                              .end = address + at + known->covers,
+                                              .program = (uint32_t) index,
+                                      },
+                                      SOURCE_KNOWN_CODE);
+                        if (r < 0)
+                                return r;
+                }
+                at++;
         }
         return 0;
 }
 
-static int search_trampolines(Builder *b, const ElfFile *elf, size_t max) {
+static int search_known_code(Builder *b, const ElfFile *elf, size_t max) {
         _cleanup_free_ uint8_t *block = NULL;
-        const size_t overlap = sizeof(code_x86_64) - 1;
         uint64_t n;
         int r;
 
@@ -333,12 +355,16 @@ static int search_trampolines(Builder *b, const ElfFile *elf, size_t max) {
                 r = elf_file_read_address(elf, at, block, n);
                 if (r < 0)
                         return r;
-                r = search_block(b, block, n, at);
-                if (r < 0)
-                        return r;
-                /* It may lie across two blocks. */
+                for (size_t i = 0; i < ELEMENTSOF(known_code); i++) {
+                        if (known_code[i].is_aarch64 != b->machine->is_aarch64)
+                                continue;
+                        r = search_block(b, i, block, n, at);
+                        if (r < 0)
+                                return r;
+                }
+                /* It may lie across two blocks; what is found twice is there once. */
                 if (n == SEARCH_BLOCK)
-                        n -= overlap;
+                        n -= KNOWN_CODE_MAX - 1;
         }
         return 0;
 }
@@ -408,8 +434,8 @@ static int add_all_rows(Builder *b, CfiReader *eh, CfiReader *debug) {
                 const CfiEntry *entry = &b->entries[i];
 
                 switch (entry->order >> ORDER_SOURCE_SHIFT) {
-                case SOURCE_TRAMPOLINE:
-                        r = emit(b, entry->start, entry->end, b->machine->is_aarch64 ? &signal_aarch64 : &signal_x86_64);
+                case SOURCE_KNOWN_CODE:
+                        r = emit(b, entry->start, entry->end, &known_code[entry->program].rule);
                         break;
                 case SOURCE_EH_FRAME:
                         r = cfi_run(eh, entry, emit, b);
@@ -449,7 +475,7 @@ static int build(Builder *b, ElfFile *elf) {
                 return r;
         cfi_reader_init(&debug_reader, b->machine, false, debug.data, debug.size, debug.address, 0);
 
-        r = search_trampolines(b, elf, code <= SEARCH_MAX ? SEARCH_MAX : has_eh < 0 ? SEARCH_GO_MAX : 0);
+        r = search_known_code(b, elf, code <= SEARCH_MAX ? SEARCH_MAX : has_eh < 0 ? SEARCH_GO_MAX : 0);
         if (r < 0)
                 return r;
         r = add_entries(b, &eh_reader, SOURCE_EH_FRAME);
