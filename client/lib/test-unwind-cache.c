@@ -186,6 +186,13 @@ static void test_foreign(_unused_ void **state) {
                 assert_int_equal(chown(path, 1, 1), 0);
                 get_once(&world, "many", 0, 1);
         }
+        /* What cannot be replaced stays, and nothing is left beside it. */
+        assert_int_equal(unlink(path), 0);
+        assert_int_equal(mkdir(path, 0700), 0);
+        get_once(&world, "many", 0, 0);
+        assert_int_equal(count_files(&world), 1);
+        assert_int_equal(rmdir(path), 0);
+        get_once(&world, "many", 0, 1);
         /* Nothing waits at a pipe. */
         assert_int_equal(unlink(path), 0);
         assert_int_equal(mkfifo(path, 0600), 0);

@@ -428,6 +428,31 @@ static void test_dense(_unused_ void **state) {
         assert_int_equal(cfa_offset(table, MADE_CODE + n), -1);
 }
 
+/* Wherever it is in what is read and compared at once. */
+static void test_known_code(_unused_ void **state) {
+        static const uint8_t code[] = {0x48, 0xc7, 0xc0, 0x0f, 0, 0, 0, 0x0f, 0x05};
+        static const size_t edges[] = {4096, 0x10000, 0x10000 - 11, 0x20000 - 22, 0x20000};
+        _cleanup_(bytes_done) Bytes file = {};
+        Maker m;
+
+        maker_init(&m);
+        put_simple(&m, MADE_CODE, 16, 8);
+        make_file(&m, 0x20010, &file);
+        for (size_t i = 0; i < ELEMENTSOF(edges); i++)
+                for (size_t at = edges[i] - 12; at < edges[i] + 4; at++) {
+                        _cleanup_(unwind_table_freep) UnwindTable *table = NULL;
+
+                        memcpy(file.data + at, code, sizeof(code));
+                        assert_int_equal(new_table(file.data, file.size, &table), 0);
+                        check_table(table);
+                        assert_int_equal(cfa_offset(table, MADE_CODE + at - 2), -1);
+                        assert_int_equal(unwind_table_find(table, MADE_CODE + at - 1)->cfa_offset, 160);
+                        assert_int_equal(unwind_table_find(table, MADE_CODE + at + 8)->cfa_offset, 160);
+                        assert_int_equal(cfa_offset(table, MADE_CODE + at + 9), -1);
+                        memset(file.data + at, 0, sizeof(code));
+                }
+}
+
 static void test_too_large(_unused_ void **state) {
         _cleanup_(bytes_done) Bytes file = {}, second = {};
         UnwindTable *table;
@@ -821,6 +846,7 @@ int main(void) {
                 cmocka_unit_test(test_overlapping),
                 cmocka_unit_test(test_ends),
                 cmocka_unit_test(test_dense),
+                cmocka_unit_test(test_known_code),
                 cmocka_unit_test(test_too_large),
                 cmocka_unit_test(test_too_much_work),
                 cmocka_unit_test(test_truncated_file),

@@ -652,11 +652,12 @@ static int spend(CfiReader *reader, size_t n) {
 
 /* The entry at an offset, without its length; id: what tells common ones from others. 0: the end. */
 static int read_entry(const CfiReader *reader, size_t at, Cursor *ret, size_t *ret_id_size, size_t *ret_next) {
-        Cursor c = { .next = reader->data + at, .left = reader->size - at };
+        Cursor c = { .left = reader->size - at };
         uint64_t size;
 
         if (c.left == 0)
                 return 0;
+        c.next = reader->data + at;
         size = take_unsigned(&c, 4);
         *ret_id_size = 4;
         if (size == 0 && !c.failed && reader->is_eh_frame)

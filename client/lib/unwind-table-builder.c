@@ -316,7 +316,22 @@ static const KnownCode known_code[] = {
 };
 #define KNOWN_CODE_MAX 12U
 
-static int search_block(Builder *b, size_t index, const uint8_t *data, size_t size, uint64_t address) {
+/* Whether any of it may begin in so many bytes: compiled to a few wide comparisons, where memmem() would be a third of all work. */
+#define WINDOW 64U
+static bool is_window_of_interest(bool is_aarch64, const uint8_t *p) {
+        uint8_t any = 0;
+
+        if (is_aarch64)
+                for (size_t i = 0; i < WINDOW; i++)
+                        any |= (p[i] == 0x68) & (p[i + 1] == 0x11) & (p[i + 2] == 0x80);
+        else
+                for (size_t i = 0; i < WINDOW; i++)
+                        any |= (p[i] == 0x48) & (((p[i + 1] == 0xc7) & (p[i + 2] == 0xc0)) |
+                                                 ((p[i + 1] == 0x89) & (p[i + 2] == 0xdc)));
+        return any;
+}
+
+static int search_one(Builder *b, size_t index, const uint8_t *data, size_t size, uint64_t address) {
         const KnownCode *known = &known_code[index];
         const uint8_t *found;
         size_t at = 0;
@@ -340,12 +355,30 @@ static int search_block(Builder *b, size_t index, const uint8_t *data, size_t si
         return 0;
 }
 
+/* data has WINDOW + 2 bytes more, of anything. */
+static int search_block(Builder *b, const uint8_t *data, size_t size, uint64_t address) {
+        for (size_t at = 0; at < size; at += WINDOW) {
+                if (!is_window_of_interest(b->machine->is_aarch64, data + at))
+                        continue;
+                for (size_t i = 0; i < ELEMENTSOF(known_code); i++) {
+                        int r;
+
+                        if (known_code[i].is_aarch64 != b->machine->is_aarch64)
+                                continue;
+                        r = search_one(b, i, data + at, MIN(size - at, WINDOW + KNOWN_CODE_MAX - 1), address + at);
+                        if (r < 0)
+                                return r;
+                }
+        }
+        return 0;
+}
+
 static int search_known_code(Builder *b, const ElfFile *elf, size_t max) {
         _cleanup_free_ uint8_t *block = NULL;
         uint64_t n;
         int r;
 
-        block = malloc(SEARCH_BLOCK);
+        block = calloc(1, SEARCH_BLOCK + WINDOW + 2);
         if (!block)
                 return -ENOMEM;
         for (uint64_t at = b->start; at < b->end && (n = elf_file_get_bytes_at(elf, at)) > 0; at += n) {
@@ -355,13 +388,9 @@ static int search_known_code(Builder *b, const ElfFile *elf, size_t max) {
                 r = elf_file_read_address(elf, at, block, n);
                 if (r < 0)
                         return r;
-                for (size_t i = 0; i < ELEMENTSOF(known_code); i++) {
-                        if (known_code[i].is_aarch64 != b->machine->is_aarch64)
-                                continue;
-                        r = search_block(b, i, block, n, at);
-                        if (r < 0)
-                                return r;
-                }
+                r = search_block(b, block, n, at);
+                if (r < 0)
+                        return r;
                 /* It may lie across two blocks; what is found twice is there once. */
                 if (n == SEARCH_BLOCK)
                         n -= KNOWN_CODE_MAX - 1;
