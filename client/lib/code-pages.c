@@ -8,11 +8,12 @@
 
 #include "util.h"
 
+#define PAGE UINT64_C(4096)
 /* What the kernel maps with a page that is asked for, where it is in memory (fault_around_bytes). */
 #define AROUND (UINT64_C(64) << 10)
 #define BYTES_MAX (UINT64_C(16) << 20)
 #define MAPPINGS_MAX 4096
-#define PLACES_MAX (BYTES_MAX / AROUND + MAPPINGS_MAX)
+#define PLACES_MAX (BYTES_MAX / PAGE + MAPPINGS_MAX)
 /* Of one call, IOV_MAX. */
 #define BATCH 1024
 
@@ -34,7 +35,7 @@ static int compare_sizes(const void *a, const void *b) {
         return m < n ? -1 : m > n;
 }
 
-static size_t find_places(const struct rs_table_mapping *mappings, size_t n, struct iovec *places) {
+static size_t find_places(const struct rs_table_mapping *mappings, size_t n, uint64_t step, struct iovec *places) {
         size_t n_places = 0;
         uint64_t bytes = 0;
 
@@ -42,7 +43,7 @@ static size_t find_places(const struct rs_table_mapping *mappings, size_t n, str
                 bytes += mappings[i].end - mappings[i].start;
                 if (bytes > BYTES_MAX)
                         break;
-                for (uint64_t at = mappings[i].start; at < mappings[i].end && n_places < PLACES_MAX; at = (at / AROUND + 1) * AROUND)
+                for (uint64_t at = mappings[i].start; at < mappings[i].end && n_places < PLACES_MAX; at = (at / step + 1) * step)
                         places[n_places++] = (struct iovec){ .iov_base = (void *) (uintptr_t) at, .iov_len = 1 };
         }
         return n_places;
@@ -64,7 +65,7 @@ static int read_places(pid_t pid, const struct iovec *places, size_t n) {
         return 0;
 }
 
-int code_pages_touch(pid_t pid, const struct rs_table_mapping *mappings, size_t n) {
+int code_pages_touch(pid_t pid, const struct rs_table_mapping *mappings, size_t n, bool every_page) {
         _cleanup_free_ struct rs_table_mapping *sorted = NULL;
         _cleanup_free_ struct iovec *places = NULL;
         size_t n_sorted = 0;
@@ -81,5 +82,5 @@ int code_pages_touch(pid_t pid, const struct rs_table_mapping *mappings, size_t 
                 if (mappings[i].n_pages > 0)
                         sorted[n_sorted++] = mappings[i];
         qsort(sorted, n_sorted, sizeof(*sorted), compare_sizes);
-        return read_places(pid, places, find_places(sorted, n_sorted, places));
+        return read_places(pid, places, find_places(sorted, n_sorted, every_page ? PAGE : AROUND, places));
 }

@@ -6,6 +6,7 @@
  * forked are in memory, but not its own yet, until it runs them, or somebody reads them there.
  */
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <sys/types.h>
 
@@ -13,6 +14,7 @@
 
 /*
  * Reads a little of the code that has tables, in a process of the caller's own: small mappings first, and not the whole
- * of a very large program. -EPERM: it is not ours to read; -ESRCH: it is gone; -ENOMEM.
+ * of a very large program. Some pages are left out, as the kernel does where it maps several with the one that is
+ * asked for; not with every_page, which takes four times as long. -EPERM: it is not ours to read; -ESRCH: it is gone; -ENOMEM.
  */
-int code_pages_touch(pid_t pid, const struct rs_table_mapping *mappings, size_t n);
+int code_pages_touch(pid_t pid, const struct rs_table_mapping *mappings, size_t n, bool every_page);

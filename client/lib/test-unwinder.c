@@ -458,13 +458,13 @@ static void test_touch(void **state) {
         note(f, &parent, RINGSIDE_PROCESS_SEEN, 1);
         assert_true(wait_for(f, &parent, has_address, find_mapped(parent.pid, "libc.so", NULL, 0, NULL)));
         pause_ms(50);
-        assert_true(count_pages(&parent) < 200);
-        assert_true(count_pages(&child) < 200);
+        assert_true(count_pages(&parent) < 180);
+        assert_true(count_pages(&child) < 180);
         note(f, &child, RINGSIDE_PROCESS_FORK, (uint32_t) parent.pid);
-        assert_true(wait_for(f, &child, has_pages, 250));
-        assert_true(count_pages(&parent) < 200);
+        assert_true(wait_for(f, &child, has_pages, 200));
+        assert_true(count_pages(&parent) < 180);
         note_sample(f, &parent, RINGSIDE_WALK_UNREADABLE);
-        assert_true(wait_for(f, &parent, has_pages, 250));
+        assert_true(wait_for(f, &parent, has_pages, 256));
         child_end(&parent);
         child_end(&child);
 }

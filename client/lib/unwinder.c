@@ -83,6 +83,7 @@ struct Process {
         unsigned follow_ups; /* still to come */
         uint64_t follow_interval;
         uint64_t touch_next, touch_interval;
+        bool missing; /* a walk found a page that was not there */
         Process *next_due;
 };
 
@@ -253,6 +254,7 @@ static void become_new(Unwinder *u, Process *process) {
         process->follow_interval = FOLLOW_MIN;
         process->touch_due = process->touch_next = 0;
         process->touch_interval = TOUCH_MIN;
+        process->missing = false;
 }
 
 static void retry_later(Unwinder *u, Process *process) {
@@ -416,8 +418,8 @@ static void touch_process(Unwinder *u, Process *process) {
         if (!process->list || !is_the_same(process))
                 return;
         mappings = unwind_list_get_mappings(process->list, &n);
-        /* Who may not once, as where Yama forbids it, need not try again so soon. */
-        if (code_pages_touch((pid_t) process->pid, mappings, n) == -EPERM)
+        /* As long as no walk says that one is missing, it need not be each of them. Who may not once, as where Yama forbids it, need not try again so soon. */
+        if (code_pages_touch((pid_t) process->pid, mappings, n, process->missing) == -EPERM)
                 process->touch_interval = TOUCH_MAX;
         process->touch_next = now(CLOCK_MONOTONIC) + process->touch_interval;
         process->touch_interval = MIN(process->touch_interval * 2, TOUCH_MAX);
@@ -514,6 +516,7 @@ static void handle_missing(Unwinder *u, const Event *event) {
         Process *process = get_process(u, event);
 
         if (process && event->walk_end == RINGSIDE_WALK_UNREADABLE) {
+                process->missing = true;
                 want_touch(u, process, MAX(now(CLOCK_MONOTONIC), process->touch_next));
                 return;
         }
