@@ -1,9 +1,7 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 
 /*
- * Entries are found in one pass, and their programs are run later, in the order of addresses. Expressions are not
- * computed but recognised: a small machine that only knows "register + number", "what is there" and sums, which is
- * all that compilers, linkers and libraries of assembly write.
+ * Entries are found in one pass, and their programs are run later, in the order of addresses.
  */
 
 #include "unwind-cfi.h"
@@ -13,10 +11,11 @@
 #include <errno.h>
 #include <string.h>
 
+#include "cfi-cursor.h"
+#include "cfi-expression.h"
 #include "util.h"
 
 #define REMEMBERED_MAX 32U
-#define EXPRESSION_MAX 8U /* values at once */
 #define AUGMENTATION_MAX 16U
 /* Each byte is looked at a few times: when entries are found, when they are run, and common ones again and again. */
 #define WORK_FACTOR 8U
@@ -27,13 +26,6 @@
 #ifndef DW_CFA_AARCH64_negate_ra_state
 #define DW_CFA_AARCH64_negate_ra_state 0x2d
 #endif
-
-/* Reads past the end yield 0 and are remembered. */
-typedef struct Cursor {
-        const uint8_t *next;
-        size_t left;
-        bool failed;
-} Cursor;
 
 static const CfiMachine machine_x86_64 = { .fp = 6, .sp = 7, .ra = 16, .n_regs = 16 };
 static const CfiMachine machine_aarch64 = { .fp = 29, .sp = 31, .ra = 30, .n_regs = 32, .is_aarch64 = true };
@@ -49,81 +41,6 @@ const CfiMachine *cfi_machine(unsigned e_machine) {
         }
 }
 
-static const uint8_t *take(Cursor *c, size_t n) {
-        const uint8_t *p = c->next;
-
-        if (c->failed || n > c->left) {
-                c->failed = true;
-                return NULL;
-        }
-        c->next += n;
-        c->left -= n;
-        return p;
-}
-
-static uint64_t take_unsigned(Cursor *c, size_t n) {
-        const uint8_t *p = take(c, n);
-        uint64_t value = 0;
-
-        for (size_t i = 0; p && i < n; i++)
-                value |= (uint64_t) p[i] << 8 * i;
-        return value;
-}
-
-static int64_t take_signed(Cursor *c, size_t n) {
-        unsigned shift = (unsigned) (64 - 8 * n);
-
-        return (int64_t) (take_unsigned(c, n) << shift) >> shift;
-}
-
-static uint8_t take_byte(Cursor *c) {
-        return (uint8_t) take_unsigned(c, 1);
-}
-
-/* Bits past the 64th are those of padding, or the number is no number. */
-static uint64_t take_uleb(Cursor *c) {
-        uint64_t value = 0;
-
-        for (unsigned shift = 0; shift < 70; shift += 7) {
-                uint8_t byte = take_byte(c);
-
-                if (shift < 64)
-                        value |= (uint64_t) (byte & 0x7f) << shift;
-                if (!(byte & 0x80))
-                        return value;
-        }
-        c->failed = true;
-        return 0;
-}
-
-static int64_t take_sleb(Cursor *c) {
-        uint64_t value = 0;
-
-        for (unsigned shift = 0; shift < 70;) {
-                uint8_t byte = take_byte(c);
-
-                if (shift < 64)
-                        value |= (uint64_t) (byte & 0x7f) << shift;
-                shift += 7;
-                if (byte & 0x80)
-                        continue;
-                if (shift < 64 && (byte & 0x40))
-                        value |= ~UINT64_C(0) << shift;
-                return (int64_t) value;
-        }
-        c->failed = true;
-        return 0;
-}
-
-static Cursor take_block(Cursor *c) {
-        uint64_t size = take_uleb(c);
-        Cursor block = { .next = c->next, .left = size };
-
-        if (!take(c, size))
-                block = (Cursor){ .failed = true };
-        return block;
-}
-
 /* false: not one that is read here. */
 static bool take_pointer(Cursor *c, uint8_t encoding, uint64_t address, uint64_t data_base, uint64_t *ret) {
         uint64_t value;
@@ -132,25 +49,25 @@ static bool take_pointer(Cursor *c, uint8_t encoding, uint64_t address, uint64_t
         case DW_EH_PE_absptr:
         case DW_EH_PE_udata8:
         case DW_EH_PE_sdata8:
-                value = take_unsigned(c, 8);
+                value = cursor_take_unsigned(c, 8);
                 break;
         case DW_EH_PE_udata4:
-                value = take_unsigned(c, 4);
+                value = cursor_take_unsigned(c, 4);
                 break;
         case DW_EH_PE_sdata4:
-                value = (uint64_t) take_signed(c, 4);
+                value = (uint64_t) cursor_take_signed(c, 4);
                 break;
         case DW_EH_PE_udata2:
-                value = take_unsigned(c, 2);
+                value = cursor_take_unsigned(c, 2);
                 break;
         case DW_EH_PE_sdata2:
-                value = (uint64_t) take_signed(c, 2);
+                value = (uint64_t) cursor_take_signed(c, 2);
                 break;
         case DW_EH_PE_uleb128:
-                value = take_uleb(c);
+                value = cursor_take_uleb(c);
                 break;
         case DW_EH_PE_sleb128:
-                value = (uint64_t) take_sleb(c);
+                value = (uint64_t) cursor_take_sleb(c);
                 break;
         default:
                 return false;
@@ -178,187 +95,6 @@ size_t cfi_read_pointer(const uint8_t *data, size_t size, uint8_t encoding, uint
         Cursor c = { .next = data, .left = size };
 
         return take_pointer(&c, encoding, address, data_base, ret) ? size - c.left : 0;
-}
-
-/* Expressions. */
-
-enum ValueKind {
-        VALUE_NUMBER,
-        VALUE_CFA,   /* CFA + offset */
-        VALUE_REG,   /* reg + offset */
-        VALUE_DEREF, /* what is at reg + offset, + more */
-};
-
-typedef struct Value {
-        enum ValueKind kind;
-        uint8_t reg;
-        int64_t offset, more;
-} Value;
-
-static bool add_number(Value *value, int64_t number) {
-        int64_t *sum = value->kind == VALUE_DEREF ? &value->more : &value->offset;
-
-        return !__builtin_add_overflow(*sum, number, sum);
-}
-
-static bool add_values(Value *a, const Value *b) {
-        Value sum;
-
-        if (b->kind == VALUE_NUMBER)
-                return add_number(a, b->offset);
-        if (a->kind != VALUE_NUMBER)
-                return false;
-        sum = *b;
-        if (!add_number(&sum, a->offset))
-                return false;
-        *a = sum;
-        return true;
-}
-
-/* The constants that an operation puts there. */
-static bool take_constant(Cursor *c, uint8_t op, int64_t *ret) {
-        if (op >= DW_OP_lit0 && op <= DW_OP_lit31) {
-                *ret = op - DW_OP_lit0;
-                return true;
-        }
-        switch (op) {
-        case DW_OP_const1u:
-                *ret = (int64_t) take_unsigned(c, 1);
-                return true;
-        case DW_OP_const1s:
-                *ret = take_signed(c, 1);
-                return true;
-        case DW_OP_const2u:
-                *ret = (int64_t) take_unsigned(c, 2);
-                return true;
-        case DW_OP_const2s:
-                *ret = take_signed(c, 2);
-                return true;
-        case DW_OP_const4u:
-                *ret = (int64_t) take_unsigned(c, 4);
-                return true;
-        case DW_OP_const4s:
-                *ret = take_signed(c, 4);
-                return true;
-        case DW_OP_const8u:
-        case DW_OP_const8s:
-                *ret = take_signed(c, 8);
-                return true;
-        case DW_OP_constu:
-                *ret = (int64_t) take_uleb(c);
-                return true;
-        case DW_OP_consts:
-                *ret = take_sleb(c);
-                return true;
-        default:
-                return false;
-        }
-}
-
-static bool evaluate(const CfiMachine *machine, Cursor c, bool starts_with_cfa, Value *ret) {
-        Value stack[EXPRESSION_MAX];
-        size_t n = 0;
-
-        if (starts_with_cfa)
-                stack[n++] = (Value){ .kind = VALUE_CFA };
-        while (c.left > 0) {
-                uint8_t op = take_byte(&c);
-                Value value = {};
-
-                if (op == DW_OP_nop)
-                        continue;
-                if (op == DW_OP_plus || op == DW_OP_minus) {
-                        if (n < 2)
-                                return false;
-                        n--;
-                        if (op == DW_OP_minus && (stack[n].kind != VALUE_NUMBER ||
-                                                  __builtin_sub_overflow(0, stack[n].offset, &stack[n].offset)))
-                                return false;
-                        if (!add_values(&stack[n - 1], &stack[n]))
-                                return false;
-                        continue;
-                }
-                if (op == DW_OP_plus_uconst) {
-                        uint64_t number = take_uleb(&c);
-
-                        if (n == 0 || number > INT64_MAX || !add_number(&stack[n - 1], (int64_t) number))
-                                return false;
-                        continue;
-                }
-                if (op == DW_OP_deref) {
-                        if (n == 0 || stack[n - 1].kind != VALUE_REG)
-                                return false;
-                        stack[n - 1].kind = VALUE_DEREF;
-                        continue;
-                }
-                if (op >= DW_OP_breg0 && op <= DW_OP_breg31) {
-                        value = (Value){ .kind = VALUE_REG, .reg = (uint8_t) (op - DW_OP_breg0) };
-                        value.offset = take_sleb(&c);
-                        if (value.reg >= machine->n_regs)
-                                return false;
-                } else if (!take_constant(&c, op, &value.offset))
-                        return false;
-                if (n == EXPRESSION_MAX)
-                        return false;
-                stack[n++] = value;
-        }
-        if (c.failed || n == 0)
-                return false;
-        *ret = stack[n - 1];
-        return true;
-}
-
-/*
- * Linkers describe a PLT, whose entries of 16 bytes push a word at some byte, by one expression:
- * rsp + 8 + ((rip & 15) >= that byte) * 8.
- */
-static bool is_plt(const CfiMachine *machine, const Cursor *c, uint8_t *ret_from) {
-        static const uint8_t plt[] = {DW_OP_breg7, 8, DW_OP_breg16, 0, DW_OP_lit15, DW_OP_and,
-                                      /* the byte */ DW_OP_lit0, DW_OP_ge, DW_OP_lit3, DW_OP_shl, DW_OP_plus};
-
-        if (machine->is_aarch64 || c->left != sizeof(plt) || memcmp(c->next, plt, 6) != 0 ||
-            memcmp(c->next + 7, plt + 7, sizeof(plt) - 7) != 0)
-                return false;
-        if (c->next[6] <= DW_OP_lit0 || c->next[6] > DW_OP_lit15)
-                return false;
-        *ret_from = (uint8_t) (c->next[6] - DW_OP_lit0);
-        return true;
-}
-
-static void set_cfa_expression(const CfiMachine *machine, CfiState *state, Cursor c) {
-        Value value;
-
-        if (!c.failed && is_plt(machine, &c, &state->plt_from)) {
-                state->cfa = RS_CFA_PLT;
-                state->cfa_reg = machine->sp;
-                state->cfa_offset = 8;
-                return;
-        }
-        state->cfa = RS_CFA_UNKNOWN;
-        if (!evaluate(machine, c, false, &value))
-                return;
-        if (value.kind == VALUE_REG)
-                state->cfa = RS_CFA_REG;
-        else if (value.kind == VALUE_DEREF && value.more == 0)
-                state->cfa = RS_CFA_DEREF;
-        else if (value.kind == VALUE_DEREF && value.more == 8)
-                state->cfa = RS_CFA_DEREF_8;
-        else
-                return;
-        state->cfa_reg = value.reg;
-        state->cfa_offset = value.offset;
-}
-
-static CfiPlace place_of_expression(const CfiMachine *machine, Cursor c) {
-        Value value;
-
-        if (!evaluate(machine, c, true, &value))
-                return (CfiPlace){ .how = CFI_OTHER };
-        if (value.kind == VALUE_CFA)
-                return (CfiPlace){ .how = CFI_AT_CFA, .offset = value.offset };
-        if (value.kind == VALUE_REG)
-                return (CfiPlace){ .how = CFI_AT_REG, .reg = value.reg, .offset = value.offset };
-        return (CfiPlace){ .how = CFI_OTHER };
 }
 
 /* Programs. */
@@ -455,14 +191,14 @@ static bool recall(Run *run) {
 static bool execute(Run *run, Cursor *c) {
         const CfiMachine *machine = run->reader->machine;
         const bool by_register = run->state.cfa == RS_CFA_REG;
-        uint8_t op = take_byte(c);
+        uint8_t op = cursor_take_byte(c);
         uint64_t reg;
 
         switch (op & 0xc0) {
         case DW_CFA_advance_loc:
                 return advance(run, op & 0x3f);
         case DW_CFA_offset:
-                return set_saved(run, op & 0x3f, (int64_t) take_uleb(c));
+                return set_saved(run, op & 0x3f, (int64_t) cursor_take_uleb(c));
         case DW_CFA_restore:
                 return restore(run, op & 0x3f);
         default:
@@ -474,33 +210,33 @@ static bool execute(Run *run, Cursor *c) {
         case DW_CFA_set_loc:
                 return set_location(run, c);
         case DW_CFA_advance_loc1:
-                return advance(run, take_unsigned(c, 1));
+                return advance(run, cursor_take_unsigned(c, 1));
         case DW_CFA_advance_loc2:
-                return advance(run, take_unsigned(c, 2));
+                return advance(run, cursor_take_unsigned(c, 2));
         case DW_CFA_advance_loc4:
-                return advance(run, take_unsigned(c, 4));
+                return advance(run, cursor_take_unsigned(c, 4));
         case DW_CFA_offset_extended:
-                reg = take_uleb(c);
-                return set_saved(run, reg, (int64_t) take_uleb(c));
+                reg = cursor_take_uleb(c);
+                return set_saved(run, reg, (int64_t) cursor_take_uleb(c));
         case DW_CFA_offset_extended_sf:
-                reg = take_uleb(c);
-                return set_saved(run, reg, take_sleb(c));
+                reg = cursor_take_uleb(c);
+                return set_saved(run, reg, cursor_take_sleb(c));
         case DW_CFA_GNU_negative_offset_extended:
-                reg = take_uleb(c);
-                return set_saved(run, reg, (int64_t) -take_uleb(c));
+                reg = cursor_take_uleb(c);
+                return set_saved(run, reg, (int64_t) -cursor_take_uleb(c));
         case DW_CFA_restore_extended:
-                return restore(run, take_uleb(c));
+                return restore(run, cursor_take_uleb(c));
         case DW_CFA_undefined:
-                set_place(run, take_uleb(c), (CfiPlace){ .how = CFI_UNDEFINED });
+                set_place(run, cursor_take_uleb(c), (CfiPlace){ .how = CFI_UNDEFINED });
                 return true;
         case DW_CFA_same_value:
-                set_place(run, take_uleb(c), (CfiPlace){ .how = CFI_SAME });
+                set_place(run, cursor_take_uleb(c), (CfiPlace){ .how = CFI_SAME });
                 return true;
         case DW_CFA_register: {
                 uint64_t to;
 
-                reg = take_uleb(c);
-                to = take_uleb(c);
+                reg = cursor_take_uleb(c);
+                to = cursor_take_uleb(c);
                 set_place(run, reg, (CfiPlace){ .how = reg == to ? CFI_SAME : CFI_OTHER });
                 return true;
         }
@@ -511,42 +247,42 @@ static bool execute(Run *run, Cursor *c) {
         case DW_CFA_def_cfa: {
                 uint64_t offset;
 
-                reg = take_uleb(c);
-                offset = take_uleb(c);
+                reg = cursor_take_uleb(c);
+                offset = cursor_take_uleb(c);
                 return offset <= INT64_MAX && set_cfa(run, reg, (int64_t) offset);
         }
         case DW_CFA_def_cfa_sf:
-                reg = take_uleb(c);
-                return set_cfa_factored(run, reg, take_sleb(c));
+                reg = cursor_take_uleb(c);
+                return set_cfa_factored(run, reg, cursor_take_sleb(c));
         case DW_CFA_def_cfa_register:
-                return by_register && set_cfa(run, take_uleb(c), run->state.cfa_offset);
+                return by_register && set_cfa(run, cursor_take_uleb(c), run->state.cfa_offset);
         case DW_CFA_def_cfa_offset: {
-                uint64_t offset = take_uleb(c);
+                uint64_t offset = cursor_take_uleb(c);
 
                 return by_register && offset <= INT64_MAX && set_cfa(run, run->state.cfa_reg, (int64_t) offset);
         }
         case DW_CFA_def_cfa_offset_sf:
-                return by_register && set_cfa_factored(run, run->state.cfa_reg, take_sleb(c));
+                return by_register && set_cfa_factored(run, run->state.cfa_reg, cursor_take_sleb(c));
         case DW_CFA_def_cfa_expression:
-                set_cfa_expression(machine, &run->state, take_block(c));
+                cfi_set_by_expression(machine, &run->state, cursor_take_block(c));
                 return true;
         case DW_CFA_expression:
-                reg = take_uleb(c);
-                set_place(run, reg, place_of_expression(machine, take_block(c)));
+                reg = cursor_take_uleb(c);
+                set_place(run, reg, cfi_place_by_expression(machine, cursor_take_block(c)));
                 return true;
         case DW_CFA_val_expression:
-                reg = take_uleb(c);
-                (void) take_block(c);
+                reg = cursor_take_uleb(c);
+                (void) cursor_take_block(c);
                 set_place(run, reg, (CfiPlace){ .how = CFI_OTHER });
                 return true;
         case DW_CFA_val_offset:
         case DW_CFA_val_offset_sf:
-                reg = take_uleb(c);
-                (void) take_uleb(c);
+                reg = cursor_take_uleb(c);
+                (void) cursor_take_uleb(c);
                 set_place(run, reg, (CfiPlace){ .how = CFI_OTHER });
                 return true;
         case DW_CFA_GNU_args_size: /* of interest to who throws */
-                (void) take_uleb(c);
+                (void) cursor_take_uleb(c);
                 return true;
         case DW_CFA_AARCH64_negate_ra_state:
                 run->state.is_signed = !run->state.is_signed;
@@ -658,12 +394,12 @@ static int read_entry(const CfiReader *reader, size_t at, Cursor *ret, size_t *r
         if (c.left == 0)
                 return 0;
         c.next = reader->data + at;
-        size = take_unsigned(&c, 4);
+        size = cursor_take_unsigned(&c, 4);
         *ret_id_size = 4;
         if (size == 0 && !c.failed && reader->is_eh_frame)
                 return 0;
         if (size == UINT32_MAX) {
-                size = take_unsigned(&c, 8);
+                size = cursor_take_unsigned(&c, 8);
                 if (!reader->is_eh_frame)
                         *ret_id_size = 8;
         }
@@ -689,20 +425,20 @@ static bool read_augmentation(const char *letters, Cursor *c, CfiCommon *common)
         if (*letters++ != 'z')
                 return false;
         common->augmented = true;
-        data = take_block(c);
+        data = cursor_take_block(c);
         for (; *letters; letters++) {
                 uint64_t unused;
                 uint8_t encoding;
 
                 switch (*letters) {
                 case 'R':
-                        common->encoding = take_byte(&data);
+                        common->encoding = cursor_take_byte(&data);
                         break;
                 case 'L':
-                        (void) take_byte(&data);
+                        (void) cursor_take_byte(&data);
                         break;
                 case 'P':
-                        encoding = take_byte(&data);
+                        encoding = cursor_take_byte(&data);
                         /* By way of memory or relative to whatever: only its size matters. */
                         if (!take_pointer(&data, encoding & 0x0f, 0, 0, &unused))
                                 return false;
@@ -722,21 +458,22 @@ static bool read_augmentation(const char *letters, Cursor *c, CfiCommon *common)
 
 static bool parse_common(const CfiReader *reader, Cursor *c, CfiCommon *common) {
         char letters[AUGMENTATION_MAX] = {};
-        uint8_t version = take_byte(c);
+        uint8_t version = cursor_take_byte(c);
         uint64_t ra;
         size_t n = 0;
         Run run = { .reader = reader, .common = common };
 
         if (version != 1 && version != 3 && version != 4)
                 return false;
-        while ((letters[n] = (char) take_byte(c)) != 0)
+        while ((letters[n] = (char) cursor_take_byte(c)) != 0)
                 if (++n == sizeof(letters))
                         return false;
-        if (version == 4 && (take_byte(c) != 8 || take_byte(c) != 0)) /* sizes of addresses and of segment numbers */
+        /* Sizes of addresses, and of numbers of segments. */
+        if (version == 4 && (cursor_take_byte(c) != 8 || cursor_take_byte(c) != 0))
                 return false;
-        common->code_factor = take_uleb(c);
-        common->data_factor = take_sleb(c);
-        ra = version == 1 ? take_byte(c) : take_uleb(c);
+        common->code_factor = cursor_take_uleb(c);
+        common->data_factor = cursor_take_sleb(c);
+        ra = version == 1 ? cursor_take_byte(c) : cursor_take_uleb(c);
         if (ra != reader->machine->ra || !read_augmentation(letters, c, common) || c->failed)
                 return false;
         while (c->left > 0)
@@ -764,7 +501,7 @@ static int find_common(CfiReader *reader, size_t at, const CfiCommon **ret) {
         r = spend(reader, c.left);
         if (r < 0)
                 return r;
-        if (!is_common(reader, take_unsigned(&c, id_size), id_size) || c.failed)
+        if (!is_common(reader, cursor_take_unsigned(&c, id_size), id_size) || c.failed)
                 return -EBADMSG;
         *common = (CfiCommon){ .at = (uint32_t) at + 1 };
         common->usable = parse_common(reader, &c, common);
@@ -799,7 +536,7 @@ static int parse_entry(CfiReader *reader, size_t common_at, Cursor *c, CfiEntry 
             !take_pointer(c, common->encoding & 0x0f, 0, 0, &size) || size > UINT64_MAX - start)
                 return 0;
         if (common->augmented)
-                (void) take_block(c);
+                (void) cursor_take_block(c);
         if (c->failed)
                 return 0;
         *ret = (CfiEntry){
@@ -819,7 +556,7 @@ int cfi_next(CfiReader *reader, CfiEntry *ret) {
 
         while ((r = read_entry(reader, reader->at, &c, &id_size, &next)) > 0) {
                 size_t id_at = (size_t) (c.next - reader->data);
-                uint64_t id = take_unsigned(&c, id_size);
+                uint64_t id = cursor_take_unsigned(&c, id_size);
 
                 if (c.failed)
                         return -EBADMSG;
