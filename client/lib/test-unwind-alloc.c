@@ -83,7 +83,8 @@ static void fail_every_allocation(const char *name, bool empties) {
         char path[PATH_MAX];
         long n = 0;
 
-        snprintf(path, sizeof(path), "%s/0123456789abcdef0123456789abcdef01234567.table", cache_path ? cache_path : "/nowhere");
+        snprintf(path, sizeof(path), "%s/0123456789abcdef0123456789abcdef01234567.table",
+                 cache_path ? cache_path : "/nowhere");
         assert_int_equal(make_table(name, &expected), 0);
         do {
                 int r;

@@ -224,8 +224,8 @@ static void test_sources(_unused_ void **state) {
 static void test_sources_together(_unused_ void **state) {
         _cleanup_free_ char *text = print_fixture("x86-64-both", EM_X86_64);
 
-        cut_line(text, "4206c0 rsp+4096 fp same ra cfa-8\n");
-        cut_line(text, "4206c1 none\n");
+        cut_line(text, "420700 rsp+4096 fp same ra cfa-8\n");
+        cut_line(text, "420701 none\n");
         {
                 _cleanup_(bytes_done) Bytes golden = read_fixture("GOLDEN", "x86-64", ".rows");
 
@@ -596,7 +596,8 @@ static uint64_t memory_at(uint64_t address) {
         return word;
 }
 
-static bool evaluate(const Dwarf_Op *ops, size_t n_ops, const WalkState *s, uint64_t cfa, uint64_t *ret, bool *ret_is_value) {
+static bool evaluate(const Dwarf_Op *ops, size_t n_ops, const WalkState *s, uint64_t cfa, uint64_t *ret,
+                     bool *ret_is_value) {
         uint64_t stack[16] = {};
         size_t n = 0;
 
@@ -781,7 +782,8 @@ static bool compare_file(const char *path, size_t every, bool known_code, Compar
         dwarf_end(dwarf);
         elf_end(elf);
         (void) close(fd);
-        print_message("%s: %zu compared, %zu without a rule, %zu of no kind we have\n", path, c.n_rows, c.n_none, c.n_unknown);
+        print_message("%s: %zu compared, %zu without a rule, %zu of no kind we have\n", path, c.n_rows, c.n_none,
+                      c.n_unknown);
         *ret = c;
         return true;
 }

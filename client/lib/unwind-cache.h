@@ -35,7 +35,10 @@ int unwind_cache_new(UnwindCache **ret, const char *path, uint64_t size_max);
 UnwindCache *unwind_cache_free(UnwindCache *cache);
 DEFINE_CLEANUP(UnwindCache, unwind_cache_free)
 
-/* The file's table, from the cache or made now and then kept there; errors are those of unwind_table_new(). cache: NULL is allowed. */
+/*
+ * The file's table, from the cache, or made now and then kept there; errors are those of unwind_table_new(). cache: NULL
+ * is none.
+ */
 int unwind_cache_get(UnwindCache *cache, ElfFile *elf, UnwindTable **ret);
 
 /* How many were there, and how many were written. */

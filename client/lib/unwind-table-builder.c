@@ -275,7 +275,10 @@ static void sort_entries(Builder *b) {
  * (the kernel for aarch64), so that unwinders know it by its bytes. What was interrupted is found in the signal
  * frame, the kernel's struct rt_sigframe, from the stack pointer on.
  */
-/* ucontext is at 0 when the handler has returned, its registers at 40: r8 to r15, rdi, rsi, rbp, rbx, rdx, rax, rcx, rsp, rip. */
+/*
+ * ucontext is at 0 when the handler has returned, its registers at 40: r8 to r15, rdi, rsi, rbp, rbx, rdx, rax, rcx, rsp,
+ * rip.
+ */
 #define SIGNAL_X86_64                                                                                                  \
         {                                                                                                              \
                 .cfa = RS_CFA_DEREF, .reg = 7, .cfa_offset = 40 + 15 * 8,                                              \
@@ -297,7 +300,8 @@ static void sort_entries(Builder *b) {
 
 typedef struct KnownCode {
         bool is_aarch64;
-        uint8_t before; /* bytes: it is returned to without a call, and the rule of a return address is that of the byte before */
+        /* Bytes: it is returned to without having called, and the rule of a return address is that of the byte before. */
+        uint8_t before;
         uint8_t covers; /* bytes from its beginning on */
         uint8_t size;
         uint8_t code[12];
@@ -307,6 +311,8 @@ typedef struct KnownCode {
 static const KnownCode known_code[] = {
         /* mov $15, %rax; syscall */
         {false, 1, 9, 9, {0x48, 0xc7, 0xc0, 0x0f, 0, 0, 0, 0x0f, 0x05}, SIGNAL_X86_64},
+        /* mov $15, %eax; syscall */
+        {false, 1, 7, 7, {0xb8, 0x0f, 0, 0, 0, 0x0f, 0x05}, SIGNAL_X86_64},
         /* mov x8, #139; svc #0 */
         {true, 4, 8, 8, {0x68, 0x11, 0x80, 0xd2, 0x01, 0, 0, 0xd4}, SIGNAL_AARCH64},
         /* mov %rbx, %rsp; mov (%rsp), %rdi; test %rdi, %rdi; je. Then calls of setcontext() and exit(). */
@@ -316,7 +322,10 @@ static const KnownCode known_code[] = {
 };
 #define KNOWN_CODE_MAX 12U
 
-/* Whether any of it may begin in so many bytes: compiled to a few wide comparisons, where memmem() would be a third of all work. */
+/*
+ * Whether any of it may begin in so many bytes: compiled to a few wide comparisons, where memmem() would be a third of all
+ * work.
+ */
 #define WINDOW 64U
 static bool is_window_of_interest(bool is_aarch64, const uint8_t *p) {
         uint8_t any = 0;
@@ -326,8 +335,9 @@ static bool is_window_of_interest(bool is_aarch64, const uint8_t *p) {
                         any |= (p[i] == 0x68) & (p[i + 1] == 0x11) & (p[i + 2] == 0x80);
         else
                 for (size_t i = 0; i < WINDOW; i++)
-                        any |= (p[i] == 0x48) & (((p[i + 1] == 0xc7) & (p[i + 2] == 0xc0)) |
-                                                 ((p[i + 1] == 0x89) & (p[i + 2] == 0xdc)));
+                        any |= ((p[i] == 0x48) & (p[i + 1] == 0xc7) & (p[i + 2] == 0xc0)) |
+                               ((p[i] == 0xb8) & (p[i + 1] == 0x0f) & (p[i + 2] == 0)) |
+                               ((p[i] == 0x48) & (p[i + 1] == 0x89) & (p[i + 2] == 0xdc));
         return any;
 }
 
