@@ -220,11 +220,14 @@ static long vma_visit(struct task_struct *task, struct vm_area_struct *vma, void
 /* Set before the programs are loaded: RS_FD_TABLES. */
 const volatile bool has_tables = false;
 
-/* Once the client knows of it, it makes the tables that the walk lacked, or went wrong by, where another file was before. */
+/*
+ * Once the client knows of it, it makes the tables that the walk lacked, or went wrong by, where another file was before;
+ * which may look as if it were complete.
+ */
 static __always_inline bool mapping_is_urgent(void) {
         struct scratch *s = has_tables ? scratch_get() : 0;
 
-        return s && s->walk.end != RS_WALK_COMPLETE;
+        return s && s->unwind.used;
 }
 
 static __always_inline bool mapping_emit(struct mapping_scratch *s) {
