@@ -419,6 +419,25 @@ def test_memory():
     flat.check()
 
 
+def test_tables():
+    """Unwind tables are charged, and as long as a client keeps them mapped, whatever else it has closed."""
+    flat = settled()
+    with A.connect() as a:
+        with h.open_session(a, tables=64 * MIB) as session:
+            h.check("memory of one user" in budget_error(a, tables=64 * MIB), "tables are not charged")
+            h.open_session(a, tables=16 * MIB).close()
+            with A.act():
+                h.check(session.hello() == h.OK, "HELLO refused")
+            tables = mmap.mmap(session.fds[2], 64 * MIB)
+        h.until("the session ends", lambda: not h.role_pids("session"))
+        for _ in range(5):
+            time.sleep(0.4)
+            budget_error(a, tables=64 * MIB)
+        tables.close()
+        h.until("the memory is given back", lambda: opened(a, tables=64 * MIB)).close()
+    flat.check()
+
+
 def test_rings():
     """One user's rings, kept mapped, are no reason to refuse others."""
     flat = settled()
@@ -464,6 +483,6 @@ settled()
 first = (h.only("front"), h.only("keeper"))
 # The first still has all sessions to open that a user has.
 TESTS = [test_again, test_interface, test_options, test_denied, test_vanished, test_pending, test_polkit_killed, test_hundred,
-         test_flood, test_budgets, test_memory, test_rings]
+         test_flood, test_budgets, test_memory, test_tables, test_rings]
 names = sys.argv[1:]  # all without
 h.main(*[t for t in TESTS if not names or t.__name__ in names], *([] if names else [test_alive]))
