@@ -380,6 +380,21 @@ __noinline int unwind_look_at_signal(void) {
 
 /* ---- the walk ---- */
 
+/* How often each kind of rule was followed, for a test that spoils them; no product is built with it. */
+#if defined(RINGSIDE_COUNT_RULES)
+__u64 rule_hits[32] = {};
+
+static __always_inline void rule_count(const struct rs_table_rule *rule) {
+        rule_hits[rule->cfa > RS_CFA_UNKNOWN ? RS_CFA_UNKNOWN : rule->cfa & 7]++;
+        rule_hits[8 + (rule->fp & 3)]++;
+        rule_hits[12 + (rule->ra & 3)]++;
+        rule_hits[16 + (rule->ra >> 7)]++;
+}
+#else
+static __always_inline void rule_count(const struct rs_table_rule *rule) {
+}
+#endif
+
 /* How far a frame may be from the one inside it, bytes, for a frame pointer to be believed where no rule says so. */
 #define GUESS_DISTANCE_MAX (1ULL << 20)
 
@@ -441,6 +456,7 @@ __noinline int unwind_frame(void) {
         u = &s->unwind;
         end = unwind_find_rule(u);
         if (end == UNWIND_GOES_ON) {
+                rule_count(&u->rule);
                 if (u->rule.ra & RS_RULE_SIGNAL)
                         is_signal = unwind_look_at_signal();
                 end = unwind_step(&u->state, &u->rule);

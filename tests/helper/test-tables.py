@@ -4,10 +4,11 @@ Unwind tables (common/unwind-table.h), written by hand for a program whose every
 are whole, and while they are spoilt, a word at a time or all at once, nothing is told but what a call stands before,
 every sample is accounted for, and the helper goes on.
 
-    test-tables.py TARGET SECONDS [TEST...]
+    test-tables.py TARGET COUNTING-HELPER SECONDS [TEST...]
 """
 
 import collections
+import json
 import mmap
 import os
 import random
@@ -20,7 +21,9 @@ import time
 import harness as h
 
 A, B = h.users()
-TARGET, SECONDS = sys.argv[1], int(sys.argv[2])
+# meson's paths are those in the build directory, which users reach by another one.
+TARGET, COUNTING = (os.path.join(os.environ["RINGSIDE_TEST_BUILD"], path) for path in sys.argv[1:3])
+SECONDS = int(sys.argv[3])
 MIB = 1 << 20
 HZ, RING, TABLES = 4999, 32 * MIB, 4 * MIB
 # common/unwind-table.h
@@ -348,13 +351,43 @@ def spoil(tables, rng, all_of_it):
         for at, size in tables.used:
             tables.map[at:at + size] = rng.randbytes(size)
         return
+    if rng.randrange(4) == 0:
+        # A rule of any kind that is well-formed, by the same or other registers.
+        tables.map[RULES_AT + 32:RULES_AT + 48] = rule(rng.randrange(6), rng.choice((RSP, RBP, rng.randrange(32))),
+                                                       8 * rng.randrange(-2, 32), rng.choice((0, 1, 2, 3, 0x81, 0x82)),
+                                                       8 * rng.randrange(-4, 32), rng.randrange(4), 8 * rng.randrange(-4, 32))
+        return
     at, size = rng.choice(tables.used)
     at += rng.randrange(size)
     size = rng.choice((1, 2, 4, 8))
     tables.map[at:at + size] = rng.choice((rng.randbytes(size), b"\0" * size, b"\xff" * size))
 
 
+def rule_hits():
+    """What the counting helper's programs have followed, by kind (rule_count() of bpf/unwind.h)."""
+    text = subprocess.run(["bpftool", "-j", "map", "dump", "id", str(bss_of(h.only("session")))], check=True,
+                          stdout=subprocess.PIPE, text=True).stdout
+    for variable in json.loads(text)[0]["formatted"]["value"][".bss"]:
+        if "rule_hits" in variable:
+            hits = variable["rule_hits"]
+            names = [f"cfa {i}" for i in range(6)] + [f"fp {i}" for i in range(4)] + [f"ra {i}" for i in range(4)] + ["plain", "signal"]
+            return dict(zip(names, hits[:6] + hits[8:12] + hits[12:16] + hits[16:18]))
+    raise h.Failure("the helper does not count")
+
+
+def bss_of(session):
+    """The number of the map of a session's global variables: it has closed it, and its programs have not."""
+    text = subprocess.run(["bpftool", "-j", "map", "show"], check=True, stdout=subprocess.PIPE, text=True).stdout
+    held = h.maps_of(h.bpf_held([session]))
+    return next(m["id"] for m in json.loads(text) if m.get("name", "").endswith(".bss") and ("map", m["id"]) in held)
+
+
 def hostile(*arguments):
+    with h.installed(COUNTING):
+        spoiled(*arguments)
+
+
+def spoiled(*arguments):
     seed = int(os.environ.get("RINGSIDE_TEST_SEED", random.randrange(1 << 32)))
     rng = random.Random(seed)
     print(f"    seed {seed}", flush=True)
@@ -385,6 +418,9 @@ def hostile(*arguments):
         h.check(taken == emitted + lost and taken > 100 * SECONDS, f"{taken} samples taken, {emitted} emitted, {lost} lost")
         h.check(sum(ends) == taken, f"{sum(ends)} ends of {taken} samples")
         h.check(sum(1 for n in ends[:END_MAX] if n) >= 7, f"hardly any ends: {ends}")
+        hits = rule_hits()
+        print(f"    rules: {hits}", flush=True)
+        h.check(all(hits.values()), f"some kinds of rules were never followed: {hits}")
         h.check(run.session.start() == h.OK, "START after all that")
         bad = set()
         exempt = {S["restorer"], S["interrupted"]} if arguments else set()
@@ -406,4 +442,4 @@ def test_hostile_signal():
 
 if __name__ == "__main__":
     TESTS = [test_whole, test_signal, test_children, test_calls, test_scope, test_exec, test_hostile, test_hostile_signal]
-    h.main(*[t for t in TESTS if t.__name__ in sys.argv[3:] or len(sys.argv) < 4])
+    h.main(*[t for t in TESTS if t.__name__ in sys.argv[4:] or len(sys.argv) < 5])
