@@ -302,7 +302,7 @@ static long mapping_turn(__u32 i, void *unused) {
 
         if (!s || i >= s->walk.n)
                 return TURN_IS_LAST;
-        mapping_check(s->frames[i & RS_FRAMES_MAX], false);
+        mapping_check(s->frames[i & RS_FRAMES_MAX] & ~RS_FRAME_EXACT, false);
         return TURN_GOES_ON;
 }
 

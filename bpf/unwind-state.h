@@ -32,7 +32,6 @@ struct unwind {
         __u64 n_list;
         __u64 signal_pc;  /* what a signal interrupted, if the frame is one that the kernel makes; else 0 */
         __u64 tgid, exec_id; /* what a stack's id begins with */
-        __u64 exempt[(RS_FRAMES_MAX + 1) / 64]; /* bits: frames that need no call before them */
         __u32 cut;    /* the first frame that needs one and has none */
         bool used;    /* this stack was walked by tables */
         bool guessed; /* a step was made by frame pointer */

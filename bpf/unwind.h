@@ -331,10 +331,6 @@ __noinline int call_before(__u64 address) {
         return code_is_call(code) ? CALL_BEFORE : CALL_NONE;
 }
 
-static __always_inline void unwind_exempt(struct unwind *u, __u32 frame) {
-        u->exempt[(frame & RS_FRAMES_MAX) / 64] |= 1ULL << (frame & 63);
-}
-
 /*
  * Before a step out of a signal frame: what the signal interrupted, where the kernel has put it; 0 where this does not look
  * like what the kernel makes. Then what the step finds is one more address that a call has to stand before.
@@ -449,6 +445,7 @@ __noinline int unwind_frame(void) {
         struct scratch *s = scratch_get();
         bool is_signal = false;
         struct unwind *u;
+        __u64 exact = 0;
         int end;
 
         if (!has_tables || !s)
@@ -475,11 +472,11 @@ __noinline int unwind_frame(void) {
         }
         /* Neither what was interrupted nor where its handler returns to has a call before it. */
         if (is_signal && u->state.exact && u->state.pc == u->signal_pc) {
-                if (s->walk.n > 0)
-                        unwind_exempt(u, s->walk.n - 1);
-                unwind_exempt(u, s->walk.n);
+                if (s->walk.n > s->walk.nr_kernel)
+                        s->frames[(s->walk.n - 1) & RS_FRAMES_MAX] |= RS_FRAME_EXACT;
+                exact = RS_FRAME_EXACT;
         }
-        walk_push(s, u->state.pc);
+        walk_push(s, u->state.pc | exact);
         return STEP_GOES_ON;
 }
 
@@ -563,14 +560,13 @@ static __always_inline void unwind_walk(struct scratch *s, struct sample_context
         }
         u->used = true;
         u->mapping.start = u->mapping.end = 0;
-        __builtin_memset(u->exempt, 0, sizeof(u->exempt));
         u->state.known = UNWIND_REGISTERS_KNOWN;
         if (CONTEXT_IS_USER(ctx)) {
                 UNWIND_TAKE_REGISTERS(&u->state, UNWIND_CONTEXT(ctx));
                 u->state.exact = true;
         } else {
                 /* The only frame of the user's so far is where it entered the kernel. */
-                unwind_exempt(u, s->walk.nr_kernel);
+                s->frames[s->walk.nr_kernel & RS_FRAMES_MAX] |= RS_FRAME_EXACT;
                 if (!unwind_take_entry()) {
                         s->walk.end = RS_WALK_UNREADABLE;
                         return;
@@ -595,7 +591,7 @@ static long call_turn(__u32 i, void *unused) {
         if (frame >= s->walk.n)
                 return TURN_IS_LAST;
         frame &= RS_FRAMES_MAX;
-        if (s->unwind.exempt[frame / 64] >> (frame & 63) & 1)
+        if (s->frames[frame] & RS_FRAME_EXACT)
                 return TURN_GOES_ON;
         call = call_before(s->frames[frame]);
         if (call == CALL_BEFORE)

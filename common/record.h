@@ -75,9 +75,11 @@ enum rs_walk_end {
 };
 
 /*
- * Frames: a user address as it is, always below 1 << 63; or a kernel frame, which never is an
+ * Frames: a user address as it is, always below 1 << 62; or a kernel frame, which never is an
  * address: bit 63 set, then 15 bits of module number, then 48 bits of offset into the module's text.
  */
+/* With a user address in a STACK: no call stands before it. It is what a signal interrupted, or what its handler returns to. */
+#define RS_FRAME_EXACT 0x4000000000000000ULL
 #define RS_FRAME_KERNEL_BIT 0x8000000000000000ULL
 #define RS_FRAME_MODULE_SHIFT 48
 #define RS_FRAME_MODULE_MASK 0x7fffULL
@@ -110,7 +112,7 @@ struct rs_wsample {
  * The callers of a leaf: kernel frames first, then user frames, innermost first. Sent before the first sample
  * that names it; may be sent more than once with the same content. Where the sample's mode is
  * kernel, the first user frame is the user instruction that entered the kernel (not a return
- * address); every other frame is a return address.
+ * address); every other frame is a return address, but for those with RS_FRAME_EXACT.
  */
 #define RS_STACK_GUESSED 0x0001 /* where a table had no rule, a step was made by frame pointer */
 struct rs_stack {

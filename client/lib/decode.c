@@ -5,6 +5,7 @@
 #include <string.h>
 
 _Static_assert(RINGSIDE_FRAME_KERNEL == RS_FRAME_KERNEL, "public and wire values agree");
+_Static_assert(RINGSIDE_FRAME_EXACT == RS_FRAME_EXACT, "public and wire values agree");
 _Static_assert(RINGSIDE_FRAME_KERNEL_JIT == RS_FRAME_KERNEL_JIT, "public and wire values agree");
 _Static_assert(RINGSIDE_FRAME_KERNEL_UNKNOWN == RS_FRAME_KERNEL_UNKNOWN, "public and wire values agree");
 _Static_assert((int) RINGSIDE_WALK_END_MAX == (int) RS_WALK_END_MAX, "public and wire values agree");

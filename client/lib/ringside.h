@@ -118,6 +118,9 @@ enum RingsideWalkEnd {
 #define RINGSIDE_FRAME_OFFSET(frame) ((uint64_t) (frame) & 0xffffffffffffULL)
 #define RINGSIDE_FRAME_IS_KERNEL(frame) (((uint64_t) (frame)) >> 63)
 
+/* Set in a stack's user frame that is no return address: what a signal interrupted, and what its handler returns to. */
+#define RINGSIDE_FRAME_EXACT 0x4000000000000000ULL
+
 /* One record; the pointers in it are valid until the callback returns. */
 typedef struct RingsideRecord {
         enum RingsideRecordType type;
@@ -138,7 +141,7 @@ typedef struct RingsideRecord {
                 } sample;
                 struct {
                         uint64_t id;
-                        const uint64_t *frames; /* innermost first: n_kernel kernel frames, then user frames */
+                        const uint64_t *frames; /* innermost first: n_kernel kernel frames, then user frames, some with _EXACT */
                         uint32_t n_kernel;
                         uint32_t n_frames; /* both kinds together, at most 255 */
                         bool guessed;      /* where unwind tables had no rule, a step was made by frame pointer */

@@ -299,6 +299,19 @@ static void test_stacks(void **state) {
         expect(f, "SELECT DISTINCT walk_end FROM sample ORDER BY 1", "1 3");
 }
 
+/* What a signal interrupted is no return address, also where it is the first instruction of a function. */
+static void test_signals(void **state) {
+        Fixture *f = *state;
+
+        process_event(f, RINGSIDE_PROCESS_SEEN, PID, PID, 0, 500, "prog");
+        STACK(f, 1, 0x8000 | RINGSIDE_FRAME_EXACT, 0x2000 | RINGSIDE_FRAME_EXACT, 0x1010, 0x5010);
+        sample(f, PID, PID, 0x3000, 1, RINGSIDE_WALK_COMPLETE);
+        STACK(f, 2, 0x2000, 0x1010, 0x5010);
+        sample(f, PID, PID, 0x3000, 2, RINGSIDE_WALK_COMPLETE);
+        expect(f, STACKS, "__libc_start_call_main>main>work>x>leaf __libc_start_call_main>main>main>leaf");
+        expect(f, "SELECT DISTINCT printf('%x', address) FROM frame WHERE symbol IS NULL", "8000");
+}
+
 /* Callers are resolved once for all leaves above them, which must not show. */
 static void test_leaves(void **state) {
         Fixture *f = *state;
@@ -799,7 +812,7 @@ static void test_wait_is_bounded(void **state) {
 
 int main(void) {
         const struct CMUnitTest tests[] = {
-                TEST(test_stacks),         TEST(test_leaves),
+                TEST(test_stacks),         TEST(test_signals),      TEST(test_leaves),
                 TEST(test_truncation_count), TEST(test_kernel),         TEST(test_threads),
                 TEST(test_exec_unseen),    TEST(test_parent_of_reused),
                 TEST(test_exec_and_fork),  TEST(test_pid_used_again),   TEST(test_nobody_told), TEST(test_refresh_limit),

@@ -199,12 +199,19 @@ static void chain_add(Chain *chain, uint64_t address, bool interrupted) {
                 chain->frames[chain->n++] = frame_make(address, interrupted);
 }
 
+static void chain_add_caller(Chain *chain, uint64_t frame, bool interrupted) {
+        if (!RINGSIDE_FRAME_IS_KERNEL(frame) && (frame & RINGSIDE_FRAME_EXACT))
+                chain_add(chain, frame & ~RINGSIDE_FRAME_EXACT, /* interrupted= */ true);
+        else
+                chain_add(chain, frame, interrupted);
+}
+
 static void chain_collect(Chain *chain, const RingsideRecord *record, const RawStack *raw) {
         if (record->sample.leaf != 0)
                 chain_add(chain, record->sample.leaf, /* interrupted= */ true);
         for (size_t i = 0; raw && i < raw->n_frames; i++)
                 /* Below the kernel part stands the instruction that entered it. */
-                chain_add(chain, raw->frames[i], record->sample.kernel_mode && i == raw->n_kernel);
+                chain_add_caller(chain, raw->frames[i], record->sample.kernel_mode && i == raw->n_kernel);
         while (chain->n_kernel < chain->n && chain->frames[chain->n_kernel].kernel)
                 chain->n_kernel++;
 }

@@ -32,7 +32,7 @@ CFA_REG, AT_CFA, SAME, UNDEFINED, SIGNAL, AT_BASE = 1, 1, 0, 3, 0x80, 2
 CFA_DEREF = 2
 RBP, RSP = 6, 7
 # common/record.h
-RECORD_STACK, RECORD_PROCESS, STACK_GUESSED = 3, 4, 1
+RECORD_STACK, RECORD_PROCESS, STACK_GUESSED, FRAME_EXACT = 3, 4, 1, 1 << 62
 COMPLETE, NO_TABLES, NO_MAPPING, NO_RULE, NO_CALL, END_MAX = 1, 7, 8, 9, 12, 13
 Stack = collections.namedtuple("Stack", "guessed kernel frames")
 Sample = collections.namedtuple("Sample", "pid leaf stack end kernel")
@@ -120,7 +120,9 @@ def parse(records):
         elif r[0] == RECORD_STACK:
             flags, = struct.unpack_from("<H", r, 6)
             number, _, n_kernel, n_user = struct.unpack_from("<QIHH", r, 8)
-            stacks[number] = Stack(flags & STACK_GUESSED, n_kernel, struct.unpack_from(f"<{n_kernel + n_user}Q", r, 24))
+            frames = struct.unpack_from(f"<{n_kernel + n_user}Q", r, 24)
+            stacks[number] = Stack(flags & STACK_GUESSED, n_kernel, frames[:n_kernel] + tuple(
+                f & ~FRAME_EXACT for f in frames[n_kernel:]))
         elif r[0] == RECORD_PROCESS:
             pid, = struct.unpack_from("<I", r, 16)
             starts[pid], = struct.unpack_from("<Q", r, 32)
