@@ -44,7 +44,7 @@ FDS = {
     # The sampler of eight slots, four process programs, the iterator; ring, counters and control maps.
     # Ring, counters, and what a session still writes: targets, rates, kernel ranges, its question. /dev/null stands where
     # the other maps were.
-    "session": {"socket": 2, "/dev/null": 12, "anon_inode:bpf-map": 6, "anon_inode:bpf-prog": None,
+    "session": {"socket": 2, "/dev/null": 13, "anon_inode:bpf-map": 6, "anon_inode:bpf-prog": None,
                 "anon_inode:btf": None},
 }
 
@@ -166,14 +166,14 @@ def test_bus():
             check_unreachable(pid, role)
         loading_is_seen(c)
         check_keeper(keeper)
-        stages(h.Way("bus", A, c), front, keeper, "", asked=True)
+        stages(h.Way("bus", A, c), front, keeper, "", asked=True, tables=4 << 20)
 
 
-def stages(way, front, keeper, suffix, asked):
-    """Before HELLO, after it, running, stopped: none changes what anybody may."""
+def stages(way, front, keeper, suffix, asked, tables=0):
+    """Before HELLO, after it, running, stopped: none changes what anybody may. Unwind tables are one map more."""
     def look(sessions, more=None):
         session = h.only("session")
-        check_process(session, "session" + suffix, more=more)
+        check_process(session, "session" + suffix, more=dict(more or {}, **{"anon_inode:bpf-map": int(tables > 0)}))
         check_keeper(keeper, "keeper" + suffix, sessions=sessions, asked=asked)
         check_unreachable(session, "session")
         check_unreachable(keeper, "keeper")
@@ -181,7 +181,7 @@ def stages(way, front, keeper, suffix, asked):
             check_process(front, "front" + suffix)
         return session
 
-    with way.open(targets=True) as s, h.killed(A.spin()) as p:
+    with way.open(targets=True, tables=tables) as s, h.killed(A.spin()) as p:
         h.until("a session that is ready", lambda: h.role_pids("session") and
                 h.status(h.only("session")).get("Seccomp_filters", "2") == "2")
         look(1)
