@@ -20,11 +20,15 @@
 
 #include <cmocka.h>
 
+#include "code-pages.h"
 #include "proc-file.h"
 #include "unwind-table-builder.h"
 
 #define SIZE (16U << 20)
 #define PATIENCE_MS 10000
+/* What a child maps and does not look at. */
+#define UNTOUCHED 0x200000000000
+#define UNTOUCHED_SIZE (1U << 20)
 
 typedef struct Fixture {
         uint8_t *bytes;
@@ -87,6 +91,9 @@ static void child_main(int in, int out) {
                                 if (mmap(p, 0x1000, PROT_READ | PROT_EXEC, MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED, -1, 0) != p)
                                         _exit(1);
                         }
+                if (c == 'a' && mmap((void *) UNTOUCHED, UNTOUCHED_SIZE, PROT_READ | PROT_EXEC,
+                                     MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED, -1, 0) == MAP_FAILED)
+                        _exit(1);
                 if (write(out, &c, 1) != 1)
                         break;
         }
@@ -333,6 +340,8 @@ static void test_tables(void **state) {
         compare_file(f, &child, "libc.so");
         compare_file(f, &child, "/test-unwinder");
         compare_file(f, &child, "ld-linux");
+        pause_ms(300);
+        assert_int_equal(statistics(f).readings, 1); /* nothing is missing */
         child_end(&child);
 }
 
@@ -416,7 +425,7 @@ static void test_exec(void **state) {
 static void test_exec_untold(void **state) {
         Fixture *f = *state;
         Child child = child_new();
-        uint64_t libc = find_mapped(child.pid, "libc.so", NULL, 0, NULL);
+        uint64_t libc = find_mapped(child.pid, "libc.so", NULL, 0, NULL), readings;
 
         note(f, &child, RINGSIDE_PROCESS_SEEN, 1);
         assert_true(wait_for(f, &child, has_address, libc));
@@ -425,14 +434,17 @@ static void test_exec_untold(void **state) {
         child_do(&child, 'l');
         pause_ms(100);
         assert_int_equal(find_list(f, &child), 0);
+        readings = statistics(f).readings;
         note_sample(f, &child, RINGSIDE_WALK_NO_TABLES);
         assert_true(wait_for(f, &child, has_address, find_mapped(child.pid, "libresolv", NULL, 0, NULL)));
+        /* It was read once more, before anything of it was published. */
+        assert_true(wait_for(f, &child, has_read, readings + 2));
         child_end(&child);
 }
 
-/* How many of the first pages of libc's code the process has: those that it ran, or that somebody read there. */
-static size_t count_pages(const Child *child) {
-        uint64_t pages[256], libc = find_mapped(child->pid, "libc.so", NULL, 0, NULL);
+/* How many of so many pages from start on the process has: those that it looked at, or that somebody read there. */
+static size_t count_pages_at(const Child *child, uint64_t start, size_t max) {
+        _cleanup_free_ uint64_t *pages = calloc(max, sizeof(*pages));
         _cleanup_close_ int fd = -1;
         char path[64];
         size_t n = 0;
@@ -440,10 +452,15 @@ static size_t count_pages(const Child *child) {
         snprintf(path, sizeof(path), "/proc/%d/pagemap", (int) child->pid);
         fd = open(path, O_RDONLY | O_CLOEXEC);
         assert_return_code(fd, errno);
-        assert_int_equal(pread(fd, pages, sizeof(pages), (off_t) (libc / 4096 * sizeof(pages[0]))), sizeof(pages));
-        for (size_t i = 0; i < ELEMENTSOF(pages); i++)
+        assert_int_equal(pread(fd, pages, max * sizeof(*pages), (off_t) (start / 4096 * sizeof(*pages))), max * sizeof(*pages));
+        for (size_t i = 0; i < max; i++)
                 n += pages[i] >> 63; /* present */
         return n;
+}
+
+/* Of libc's code. */
+static size_t count_pages(const Child *child) {
+        return count_pages_at(child, find_mapped(child->pid, "libc.so", NULL, 0, NULL), 256);
 }
 
 static bool has_pages(_unused_ Fixture *f, const Child *child, uint64_t n) {
@@ -464,9 +481,31 @@ static void test_touch(void **state) {
         assert_true(wait_for(f, &child, has_pages, 200));
         assert_true(count_pages(&parent) < 180);
         note_sample(f, &parent, RINGSIDE_WALK_UNREADABLE);
-        assert_true(wait_for(f, &parent, has_pages, 256));
+        assert_true(wait_for(f, &parent, has_pages, 200));
         child_end(&parent);
         child_end(&child);
+}
+
+/* Where no file is the kernel maps the page that is asked for, and no more. */
+static void test_every_page(_unused_ void **state) {
+        struct rs_table_mapping m = { .start = UNTOUCHED, .end = UNTOUCHED + UNTOUCHED_SIZE, .n_pages = 1 }, without = m;
+        Child child = child_new(), gone = child_new();
+
+        child_do(&child, 'a');
+        without.n_pages = 0;
+        assert_return_code(code_pages_touch(child.pid, &without, 1, true), 0);
+        assert_int_equal(count_pages_at(&child, m.start, 256), 0);
+        assert_return_code(code_pages_touch(child.pid, &m, 1, false), 0);
+        assert_int_equal(count_pages_at(&child, m.start, 256), 16);
+        /* What is not there is left out. */
+        m.end += UNTOUCHED_SIZE;
+        assert_return_code(code_pages_touch(child.pid, &m, 1, true), 0);
+        assert_int_equal(count_pages_at(&child, m.start, 256), 256);
+        child_end(&child);
+        child_end(&gone);
+        assert_int_equal(code_pages_touch(gone.pid, &m, 1, true), -ESRCH);
+        if (geteuid() != 0)
+                assert_int_equal(code_pages_touch(1, &m, 1, true), -EPERM);
 }
 
 /* Its end was not told, and the number is another's. */
@@ -530,6 +569,7 @@ int main(int argc, char **argv) {
                 cmocka_unit_test_setup_teardown(test_exec, set_up, tear_down),
                 cmocka_unit_test_setup_teardown(test_exec_untold, set_up, tear_down),
                 cmocka_unit_test_setup_teardown(test_touch, set_up, tear_down),
+                cmocka_unit_test(test_every_page),
                 cmocka_unit_test_setup_teardown(test_reuse, set_up, tear_down),
                 cmocka_unit_test_setup_teardown(test_gone, set_up, tear_down),
                 cmocka_unit_test_setup_teardown(test_overflow, set_up, tear_down),
