@@ -368,14 +368,14 @@ RingsideSession *ringside_session_free(RingsideSession *session) {
         if (!session)
                 return NULL;
         close_fd(session->fd);
-        unwinder_free(session->unwinder);
+        (void) unwinder_free(session->unwinder);
         if (session->pid > 0)
                 session_reap(session);
         ring_free(session->ring);
         table_done(&session->maps.known);
         if (session->counters)
                 munmap((void *) session->counters, session->counters_size);
-        if (session->tables)
+        if (session->tables && !session->unwinder) /* whose they are */
                 munmap(session->tables, session->tables_size);
         close_fd(session->epoll_fd);
         close_fd(session->ring_fd);

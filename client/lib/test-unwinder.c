@@ -15,6 +15,7 @@
 #include <stdarg.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/uio.h>
 #include <sys/wait.h>
 #include <time.h>
 
@@ -36,6 +37,41 @@ typedef struct Fixture {
         uint64_t noted;
 } Fixture;
 
+/* ---- what can be slow ---- */
+
+static int stalled_fd = -1; /* a pipe: reads of processes wait for its end, as those of a file system that does not answer */
+static unsigned slow_ms;    /* the next table takes so long */
+
+ssize_t __real_process_vm_readv(pid_t, const struct iovec *, unsigned long, const struct iovec *, unsigned long, unsigned long);
+ssize_t __wrap_process_vm_readv(pid_t, const struct iovec *, unsigned long, const struct iovec *, unsigned long, unsigned long);
+int __real_unwind_table_new(UnwindTable **ret, ElfFile *elf);
+int __wrap_unwind_table_new(UnwindTable **ret, ElfFile *elf);
+
+ssize_t __wrap_process_vm_readv(pid_t pid, const struct iovec *local, unsigned long n_local, const struct iovec *remote,
+                                unsigned long n_remote, unsigned long flags) {
+        int fd = __atomic_load_n(&stalled_fd, __ATOMIC_ACQUIRE);
+        char c;
+
+        if (fd >= 0)
+                (void) RETRY_ON_EINTR(read(fd, &c, 1));
+        return __real_process_vm_readv(pid, local, n_local, remote, n_remote, flags);
+}
+
+static uint64_t now(clockid_t clock) {
+        struct timespec t;
+
+        (void) clock_gettime(clock, &t);
+        return (uint64_t) t.tv_sec * 1000000000U + (uint64_t) t.tv_nsec;
+}
+
+int __wrap_unwind_table_new(UnwindTable **ret, ElfFile *elf) {
+        uint64_t end = now(CLOCK_THREAD_CPUTIME_ID) + __atomic_exchange_n(&slow_ms, 0, __ATOMIC_ACQ_REL) * UINT64_C(1000000);
+
+        while (now(CLOCK_THREAD_CPUTIME_ID) < end)
+                ;
+        return __real_unwind_table_new(ret, elf);
+}
+
 static int set_up(void **state) {
         Fixture *f = calloc(1, sizeof(*f));
 
@@ -51,7 +87,6 @@ static int tear_down(void **state) {
         Fixture *f = *state;
 
         unwinder_free(f->unwinder);
-        munmap(f->bytes, SIZE);
         free(f);
         return 0;
 }
@@ -561,6 +596,58 @@ static void test_overflow(void **state) {
         child_end(&child);
 }
 
+/* Tables take their time once; what is mapped meanwhile, and soon after, waits for no multiple of that. */
+static void test_slow_table(void **state) {
+        Fixture *f = *state;
+        Child child = child_new();
+        uint64_t library, before;
+
+        slow_ms = 200;
+        note(f, &child, RINGSIDE_PROCESS_SEEN, 1);
+        assert_true(wait_for(f, &child, has_address, find_mapped(child.pid, "[vdso]", NULL, 0, NULL)));
+        before = now(CLOCK_MONOTONIC);
+        child_do(&child, 'l');
+        library = find_mapped(child.pid, "libresolv", NULL, 0, NULL);
+        note_mapping(f, &child, library);
+        assert_true(wait_for(f, &child, has_address, library));
+        assert_true(now(CLOCK_MONOTONIC) - before < 1000000000);
+        child_end(&child);
+}
+
+static bool is_mapped(void *at) {
+        unsigned char page;
+
+        return mincore(at, 4096, &page) == 0 || errno != ENOMEM;
+}
+
+static bool is_unmapped(Fixture *f, _unused_ const Child *child, _unused_ uint64_t value) {
+        return !is_mapped(f->bytes);
+}
+
+/* The thread is left alone with what it waits for, and frees all that it has when it is told of its end. */
+static void test_stalled(void **state) {
+        Fixture *f = *state;
+        Child child = child_new();
+        uint64_t before;
+        int fds[2];
+
+        assert_return_code(pipe(fds), errno);
+        note(f, &child, RINGSIDE_PROCESS_SEEN, 1);
+        assert_true(wait_for(f, &child, has_address, find_mapped(child.pid, "[vdso]", NULL, 0, NULL)));
+        __atomic_store_n(&stalled_fd, fds[0], __ATOMIC_RELEASE);
+        note_sample(f, &child, RINGSIDE_WALK_UNREADABLE);
+        pause_ms(200);
+        before = now(CLOCK_MONOTONIC);
+        f->unwinder = unwinder_free(f->unwinder);
+        assert_in_range(now(CLOCK_MONOTONIC) - before, 1900000000, 5000000000);
+        assert_true(is_mapped(f->bytes));
+        __atomic_store_n(&stalled_fd, -1, __ATOMIC_RELEASE);
+        close_fd(fds[1]);
+        assert_true(wait_for(f, &child, is_unmapped, 0));
+        close_fd(fds[0]);
+        child_end(&child);
+}
+
 int main(int argc, char **argv) {
         const struct CMUnitTest tests[] = {
                 cmocka_unit_test_setup_teardown(test_tables, set_up, tear_down),
@@ -573,6 +660,8 @@ int main(int argc, char **argv) {
                 cmocka_unit_test_setup_teardown(test_reuse, set_up, tear_down),
                 cmocka_unit_test_setup_teardown(test_gone, set_up, tear_down),
                 cmocka_unit_test_setup_teardown(test_overflow, set_up, tear_down),
+                cmocka_unit_test_setup_teardown(test_slow_table, set_up, tear_down),
+                cmocka_unit_test_setup_teardown(test_stalled, set_up, tear_down),
         };
 
         if (argc == 3)

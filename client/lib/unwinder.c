@@ -13,6 +13,7 @@
 #include "unwinder.h"
 
 #include <pthread.h>
+#include <sys/mman.h>
 #include <time.h>
 
 #include "code-pages.h"
@@ -51,6 +52,8 @@
 /* Samples that say the same of the same process are noted once in this time. */
 #define AGAIN (5 * NSEC_PER_MSEC)
 #define RECENT 64
+/* Who ends the session waits so long for the thread, which a file or a process may keep from ending. */
+#define PATIENCE (2000 * NSEC_PER_MSEC)
 /* Whose end was not told are looked for when room is short, so often at most. */
 #define SWEEP_INTERVAL (10000 * NSEC_PER_MSEC)
 
@@ -89,10 +92,11 @@ struct Process {
 
 struct Unwinder {
         pthread_t thread;
-        bool started;
         pthread_mutex_t lock; /* what follows */
         pthread_cond_t wake;
-        bool stop;
+        bool stop;      /* the thread is to end, */
+        bool ended;     /* has done so, */
+        bool abandoned; /* or will do so when it can, and is the last owner of all this */
         Event queue[QUEUE_MAX]; /* a ring */
         unsigned first, n;
         bool overflown;
@@ -106,6 +110,8 @@ struct Unwinder {
         } recent[RECENT];
 
         /* The thread's. */
+        void *bytes; /* of the tables */
+        size_t size;
         UnwindMemory *memory;
         UnwindCache *cache; /* NULL: there is no place for one */
         UnwindImages *images;
@@ -351,7 +357,7 @@ static bool is_the_same(Process *process) {
         return process->verified;
 }
 
-/* 1: something has changed, 0: not, or an error that process_dir_open() has. */
+/* 1: something has changed, 0: not, or an error that process_dir_open() has. Files are not read yet. */
 static int read_mappings(Unwinder *u, Process *process) {
         int r;
 
@@ -369,7 +375,7 @@ static int read_mappings(Unwinder *u, Process *process) {
         if (r < 0)
                 return r;
         publish(u, process); /* what is known of other processes is there at once */
-        return read_files(u, process) < 0 ? -ENOMEM : r;
+        return r;
 }
 
 static void plan_next(Unwinder *u, Process *process, bool changed, uint64_t cost) {
@@ -391,8 +397,11 @@ static void read_process(Unwinder *u, Process *process) {
         int r;
 
         r = read_mappings(u, process);
+        /* What may not be done so often is to read the mappings: a file is read once. */
         cost = now(CLOCK_THREAD_CPUTIME_ID) - before;
-        u->credit -= (int64_t) cost;
+        if (r >= 0 && read_files(u, process) < 0)
+                r = -ENOMEM;
+        u->credit -= (int64_t) (now(CLOCK_THREAD_CPUTIME_ID) - before);
         if (r == -ESRCH) {
                 forget_process(u, process);
                 return;
@@ -614,8 +623,7 @@ static int take_events(Unwinder *u, uint64_t time, Event *events, bool *ret_over
         return n;
 }
 
-static void *unwinder_run(void *userdata) {
-        Unwinder *u = userdata;
+static void run(Unwinder *u) {
         uint64_t due = 0;
         bool overflown;
         Event events[BATCH];
@@ -635,6 +643,43 @@ static void *unwinder_run(void *userdata) {
                 publish_all(u);
                 due = due == 0 ? tick : tick == 0 ? due : MIN(due, tick);
         }
+}
+
+static void unwinder_destroy(Unwinder *u) {
+        TableEntry entry;
+        size_t pos = 0;
+
+        while (table_next(&u->processes, &pos, &entry)) {
+                Process *process = (Process *) (uintptr_t) entry.value;
+
+                (void) unwind_list_unref(process->list, u->images);
+                (void) address_space_free(process->space);
+                free(process);
+        }
+        table_done(&u->processes);
+        (void) symbolizer_free(u->symbolizer);
+        (void) unwind_images_free(u->images);
+        (void) unwind_cache_free(u->cache);
+        (void) unwind_memory_free(u->memory);
+        if (u->bytes)
+                (void) munmap(u->bytes, u->size);
+        (void) pthread_mutex_destroy(&u->lock);
+        (void) pthread_cond_destroy(&u->wake);
+        free(u);
+}
+
+static void *unwinder_run(void *userdata) {
+        Unwinder *u = userdata;
+        bool abandoned;
+
+        run(u);
+        (void) pthread_mutex_lock(&u->lock);
+        u->ended = true;
+        abandoned = u->abandoned;
+        (void) pthread_cond_signal(&u->wake);
+        (void) pthread_mutex_unlock(&u->lock);
+        if (abandoned)
+                unwinder_destroy(u);
         return NULL;
 }
 
@@ -678,46 +723,42 @@ int unwinder_new(Unwinder **ret, void *memory, size_t size) {
         if (r >= 0)
                 r = thread_start(&u->thread, unwinder_run, u);
         if (r < 0) {
-                (void) unwinder_free(u);
+                unwinder_destroy(u);
                 return r;
         }
-        u->started = true;
+        u->bytes = memory;
+        u->size = size;
         *ret = u;
         return 0;
 }
 
-static void stop_thread(Unwinder *u) {
-        if (!u->started)
-                return;
+/* false: it has not ended in time. */
+static bool stop_thread(Unwinder *u) {
+        uint64_t deadline = now(CLOCK_MONOTONIC) + PATIENCE;
+        bool ended;
+
         (void) pthread_mutex_lock(&u->lock);
         u->stop = true;
         (void) pthread_cond_signal(&u->wake);
+        while (!u->ended && now(CLOCK_MONOTONIC) < deadline)
+                wait_until(u, deadline);
+        ended = u->ended;
+        u->abandoned = !ended;
         (void) pthread_mutex_unlock(&u->lock);
-        (void) pthread_join(u->thread, NULL);
+        return ended;
 }
 
 Unwinder *unwinder_free(Unwinder *u) {
-        TableEntry entry;
-        size_t pos = 0;
+        pthread_t thread;
 
         if (!u)
                 return NULL;
-        stop_thread(u);
-        while (table_next(&u->processes, &pos, &entry)) {
-                Process *process = (Process *) (uintptr_t) entry.value;
-
-                (void) unwind_list_unref(process->list, u->images);
-                (void) address_space_free(process->space);
-                free(process);
-        }
-        table_done(&u->processes);
-        (void) symbolizer_free(u->symbolizer);
-        (void) unwind_images_free(u->images);
-        (void) unwind_cache_free(u->cache);
-        (void) unwind_memory_free(u->memory);
-        (void) pthread_mutex_destroy(&u->lock);
-        (void) pthread_cond_destroy(&u->wake);
-        free(u);
+        thread = u->thread;
+        if (stop_thread(u)) {
+                (void) pthread_join(thread, NULL);
+                unwinder_destroy(u);
+        } else
+                (void) pthread_detach(thread);
         return NULL;
 }
 
