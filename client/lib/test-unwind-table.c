@@ -498,6 +498,40 @@ static void test_too_much_work(_unused_ void **state) {
         assert_int_equal(new_table(file.data, file.size, &table), -EFBIG);
 }
 
+/* Bytes of .eh_frame are few, addresses are many, and each 16 of them make two rows. */
+static void put_plt(Maker *m, uint64_t size) {
+        static const uint8_t program[] = {DW_CFA_def_cfa_expression, 11, DW_OP_breg7, 8, DW_OP_breg16, 0, DW_OP_lit15,
+                                          DW_OP_and, DW_OP_lit10, DW_OP_ge, DW_OP_lit3, DW_OP_shl, DW_OP_plus};
+
+        put_entry(m, MADE_CODE, size, program, sizeof(program));
+}
+
+static void test_too_many_addresses(_unused_ void **state) {
+        const size_t n = 24000; /* 1 MB */
+        _cleanup_(unwind_table_freep) UnwindTable *table = NULL;
+        _cleanup_(bytes_done) Bytes growing = {}, same = {};
+        Maker m;
+
+        maker_init(&m);
+        for (size_t i = 0; i < n; i++)
+                put_plt(&m, (4U << 20) + i * 16);
+        make_file(&m, 60U << 20, &growing);
+        assert_true(growing.size < 1100000);
+        assert_int_equal(new_table(growing.data, growing.size, &table), -EFBIG);
+
+        /* What is covered already costs nothing. */
+        maker_init(&m);
+        for (size_t i = 0; i < n; i++)
+                put_plt(&m, 4U << 20);
+        make_file(&m, 60U << 20, &same);
+        assert_int_equal(new_table(same.data, same.size, &table), 0);
+        check_table(table);
+        assert_int_equal(table->n_entries, n);
+        assert_int_equal(cfa_offset(table, MADE_CODE + (4U << 20) - 7), 8);
+        assert_int_equal(cfa_offset(table, MADE_CODE + (4U << 20) - 6), 16);
+        assert_int_equal(cfa_offset(table, MADE_CODE + (4U << 20)), -1);
+}
+
 /* Damage. */
 
 static void try_table(const uint8_t *data, size_t size) {
@@ -851,6 +885,7 @@ int main(void) {
                 cmocka_unit_test(test_known_code),
                 cmocka_unit_test(test_too_large),
                 cmocka_unit_test(test_too_much_work),
+                cmocka_unit_test(test_too_many_addresses),
                 cmocka_unit_test(test_truncated_file),
                 cmocka_unit_test(test_truncated_section),
                 cmocka_unit_test(test_damaged_bytes),

@@ -19,6 +19,7 @@
 #define AUGMENTATION_MAX 16U
 /* Each byte is looked at a few times: when entries are found, when they are run, and common ones again and again. */
 #define WORK_FACTOR 8U
+/* That much of a PLT may be described by a few bytes. */
 #define WORK_MIN (1U << 20)
 
 #define PLT_FROM 11 /* as RS_CFA_PLT has it */
@@ -97,10 +98,17 @@ size_t cfi_read_pointer(const uint8_t *data, size_t size, uint8_t encoding, uint
         return take_pointer(&c, encoding, address, data_base, ret) ? size - c.left : 0;
 }
 
+static int spend(CfiReader *reader, size_t n) {
+        if (n > reader->work)
+                return -EFBIG;
+        reader->work -= n;
+        return 0;
+}
+
 /* Programs. */
 
 typedef struct Run {
-        const CfiReader *reader;
+        CfiReader *reader;
         const CfiCommon *common;
         const CfiState *initial; /* NULL: this makes it */
         CfiState state;
@@ -345,15 +353,22 @@ static bool state_to_rule(const CfiMachine *machine, bool is_signal, const CfiSt
         return true;
 }
 
-/* PLTs of other linkers push elsewhere than at RS_CFA_PLT's byte: a row for each half then. */
-static int emit_plt(uint64_t start, uint64_t end, uint8_t from, struct rs_table_rule rule, CfiEmit emit, void *userdata) {
+/*
+ * PLTs of other linkers push elsewhere than at RS_CFA_PLT's byte: a row for each half then. It is the only thing that takes
+ * time by addresses, which an entry has as many of as it says, and any number of entries may say the same.
+ */
+static int emit_plt(const Run *run, uint64_t start, uint64_t end, struct rs_table_rule rule, CfiEmit emit, void *userdata) {
+        const uint8_t from = run->state.plt_from;
         const __s32 offset = rule.cfa_offset;
+        int r;
 
+        r = spend(run->reader, end - start);
+        if (r < 0)
+                return r;
         rule.cfa = RS_CFA_REG;
         while (start < end) {
                 bool is_pushed = (start & 15) >= from;
                 uint64_t next = (start & ~UINT64_C(15)) + (is_pushed ? 16 : from);
-                int r;
 
                 next = MIN(next, end);
                 rule.cfa_offset = offset + (is_pushed ? 8 : 0);
@@ -373,18 +388,11 @@ static int emit_state(const Run *run, uint64_t start, uint64_t end, bool is_know
         if (!is_known || !state_to_rule(run->reader->machine, run->common->is_signal, &run->state, &rule))
                 rule = (struct rs_table_rule){ .cfa = RS_CFA_UNKNOWN };
         else if (rule.cfa == RS_CFA_PLT && run->state.plt_from != PLT_FROM)
-                return emit_plt(start, end, run->state.plt_from, rule, emit, userdata);
+                return emit_plt(run, start, end, rule, emit, userdata);
         return emit(userdata, start, end, &rule);
 }
 
 /* Entries. */
-
-static int spend(CfiReader *reader, size_t n) {
-        if (n > reader->work)
-                return -EFBIG;
-        reader->work -= n;
-        return 0;
-}
 
 /* The entry at an offset, without its length; id: what tells common ones from others. 0: the end. */
 static int read_entry(const CfiReader *reader, size_t at, Cursor *ret, size_t *ret_id_size, size_t *ret_next) {
@@ -456,7 +464,7 @@ static bool read_augmentation(const char *letters, Cursor *c, CfiCommon *common)
         return !data.failed;
 }
 
-static bool parse_common(const CfiReader *reader, Cursor *c, CfiCommon *common) {
+static bool parse_common(CfiReader *reader, Cursor *c, CfiCommon *common) {
         char letters[AUGMENTATION_MAX] = {};
         uint8_t version = cursor_take_byte(c);
         uint64_t ra;

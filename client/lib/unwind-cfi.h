@@ -67,7 +67,7 @@ typedef struct CfiReader {
         const CfiMachine *machine;
         bool is_eh_frame;
         size_t at;          /* of the next entry */
-        uint64_t work;      /* bytes that may still be looked at */
+        uint64_t work;      /* bytes, of the section and of PLTs, that may still be looked at */
         size_t n_skipped;   /* entries that say nothing we can use */
         CfiCommon commons[64];
 } CfiReader;
@@ -89,7 +89,7 @@ int cfi_next(CfiReader *reader, CfiEntry *ret);
 
 /* In ascending order, without gaps; a rule may be the same as the last. Anything but 0 ends it. */
 typedef int (*CfiEmit)(void *userdata, uint64_t start, uint64_t end, const struct rs_table_rule *rule);
-/* entry->end is as far as it may go, which takes time in proportion. */
+/* -EFBIG: too much work. */
 int cfi_run(CfiReader *reader, const CfiEntry *entry, CfiEmit emit, void *userdata);
 
 /* One encoded pointer (DW_EH_PE_*) at data; address: where it stands. Returns the bytes it takes, 0: it is none. */

@@ -224,7 +224,7 @@ static int add_entry(Builder *b, CfiEntry entry, enum Source source) {
         r = reserve(&b->entries, &b->entries_allocated, b->n_entries, sizeof(entry), ENTRIES_MAX);
         if (r < 0)
                 return r;
-        entry.end = MIN(entry.end, b->end); /* a PLT has two rows every 16 bytes: that much of it there must be */
+        entry.end = MIN(entry.end, b->end);
         entry.order = (uint32_t) source << ORDER_SOURCE_SHIFT | (uint32_t) b->n_entries;
         b->entries[b->n_entries++] = entry;
         return 0;
@@ -472,6 +472,8 @@ static int add_all_rows(Builder *b, CfiReader *eh, CfiReader *debug) {
         for (size_t i = 0; i < b->n_entries; i++) {
                 const CfiEntry *entry = &b->entries[i];
 
+                if (entry->end <= b->covered)
+                        continue;
                 switch (entry->order >> ORDER_SOURCE_SHIFT) {
                 case SOURCE_KNOWN_CODE:
                         r = emit(b, entry->start, entry->end, &known_code[entry->program].rule);

@@ -12,19 +12,20 @@
 #include "unwind-cfi.h"
 #include "util.h"
 
-#define RANGE_MAX 0x10000U
-
 typedef struct Emitted {
         uint64_t next;
+        uint64_t left; /* how often there may be something */
         const CfiEntry *entry;
         const CfiMachine *machine;
 } Emitted;
 
-/* Without gaps, and only rules that there are. */
+/* Without gaps, only rules that there are, and not without end. */
 static int emit(void *userdata, uint64_t start, uint64_t end, const struct rs_table_rule *rule) {
         Emitted *e = userdata;
 
         if (start != e->next || start >= end || end > e->entry->end)
+                abort();
+        if (e->left-- == 0)
                 abort();
         e->next = end;
         if (rule->cfa == RS_CFA_NONE || rule->cfa > RS_CFA_UNKNOWN || rule->fp > RS_REG_UNDEFINED)
@@ -37,7 +38,7 @@ static int emit(void *userdata, uint64_t start, uint64_t end, const struct rs_ta
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
         _cleanup_free_ CfiReader *reader = NULL;
         CfiEntry entry;
-        unsigned n = 0;
+        uint64_t left;
 
         if (size < 2)
                 return 0;
@@ -46,15 +47,16 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
                 return 0;
         cfi_reader_init(reader, cfi_machine(data[0] & 1 ? EM_AARCH64 : EM_X86_64), !(data[0] & 2), data + 2, size - 2,
                         data[1] * UINT64_C(4096), data[0] & 4 ? 0x2000 : 0);
-        while (n++ < 1000 && cfi_next(reader, &entry) > 0) {
-                Emitted e = { .next = entry.start, .entry = &entry, .machine = reader->machine };
+        /* Addresses too are paid for: whatever entries say of their size, it is the section's that counts. */
+        left = reader->work;
+        while (cfi_next(reader, &entry) > 0) {
+                Emitted e = { .next = entry.start, .left = left, .entry = &entry, .machine = reader->machine };
 
                 if (entry.start >= entry.end)
                         abort();
-                if (entry.end - entry.start > RANGE_MAX)
-                        entry.end = entry.start + RANGE_MAX;
                 if (cfi_run(reader, &entry, emit, &e) == 0 && e.next != entry.end)
                         abort();
+                left = e.left;
         }
         return 0;
 }
