@@ -432,12 +432,14 @@ static void test_no_room(void **state) {
         SymbolFile a = {}, b = {}, huge = {};
         UnwindList *list, *other;
 
-        read_file(f, &huge, 2 * HEAP);
-        assert_int_equal(statistics(f).no_room, 1);
         read_file(f, &a, HEAP * 6 / 10);
+        /* Nothing has to go for what cannot have room. */
+        read_file(f, &huge, 2 * HEAP);
+        assert_int_equal(statistics(f).refused, 1);
+        assert_false(unwind_images_wants_file(f->images, &huge.mapped));
         list = map_file(f, &a);
         read_file(f, &b, HEAP * 6 / 10);
-        assert_int_equal(statistics(f).no_room, 2);
+        assert_int_equal(statistics(f).no_room, 1);
         assert_int_equal(statistics(f).evictions, 0);
         other = map_file(f, &b);
         assert_true(unwind_list_is_waiting(other));
@@ -445,6 +447,36 @@ static void test_no_room(void **state) {
         unwind_list_unref(list, f->images);
         assert_false(unwind_images_wants_file(f->images, &b.mapped)); /* so soon, though there is room */
         unwind_list_unref(other, f->images);
+}
+
+/* Room must lie together. What is idle goes until it does, and stays where it cannot. */
+static void test_fragments(void **state) {
+        Fixture *f = *state;
+        SymbolFile files[8] = {}, quarter = {}, half = {};
+        UnwindList *lists[8];
+
+        for (unsigned i = 0; i < ELEMENTSOF(files); i++) {
+                read_file(f, &files[i], HEAP * 12 / 100);
+                lists[i] = map_file(f, &files[i]);
+        }
+        assert_int_equal(statistics(f).images, 8);
+        for (unsigned i = 1; i < 8; i += 2)
+                unwind_list_unref(lists[i], f->images);
+        read_file(f, &quarter, HEAP / 4);
+        assert_int_equal(statistics(f).evictions, 0);
+        assert_int_equal(statistics(f).no_room, 1);
+        assert_int_equal(unwind_images_tick(f->images), 0);
+
+        unwind_list_unref(lists[2], f->images); /* the second to fourth lie together */
+        unwind_list_unref(lists[4], f->images); /* and up to the sixth */
+        read_file(f, &half, HEAP / 2);
+        assert_int_equal(statistics(f).evictions, 6);
+        assert_int_equal(statistics(f).no_room, 1);
+        wait_ms(110);
+        assert_int_equal(unwind_images_tick(f->images), 0);
+        assert_int_equal(statistics(f).images, 3);
+        unwind_list_unref(lists[0], f->images);
+        unwind_list_unref(lists[6], f->images);
 }
 
 static void test_too_many_rules(void **state) {
@@ -551,6 +583,7 @@ int main(void) {
                 cmocka_unit_test_setup_teardown(test_bias, set_up, tear_down),
                 cmocka_unit_test_setup_teardown(test_eviction, set_up, tear_down),
                 cmocka_unit_test_setup_teardown(test_no_room, set_up, tear_down),
+                cmocka_unit_test_setup_teardown(test_fragments, set_up, tear_down),
                 cmocka_unit_test_setup_teardown(test_too_many_rules, set_up, tear_down),
                 cmocka_unit_test_setup_teardown(test_same, set_up, tear_down),
                 cmocka_unit_test_setup_teardown(test_many, set_up, tear_down),

@@ -95,12 +95,14 @@ static void set_idle(UnwindImages *images, Image *image) {
         image->newer = NULL;
         *(images->newest ? &images->newest->newer : &images->oldest) = image;
         images->newest = image;
+        unwind_memory_set_idle(images->memory, &image->extent, true);
 }
 
 static void set_busy(UnwindImages *images, Image *image) {
         *(image->older ? &image->older->newer : &images->oldest) = image->newer;
         *(image->newer ? &image->newer->older : &images->newest) = image->older;
         image->older = image->newer = NULL;
+        unwind_memory_set_idle(images->memory, &image->extent, false);
 }
 
 static void image_ref(UnwindImages *images, Image *image) {
@@ -123,11 +125,13 @@ static void evict(UnwindImages *images, Image *image, uint64_t now) {
         images->statistics.evictions++;
 }
 
-/* What no process has mapped makes room, as much as is needed. -ENOBUFS: not at once, or never. */
+/* What no process has mapped makes room where that helps, as much as is needed. -ENOBUFS: not at once, or never. */
 static int take_room(UnwindImages *images, uint64_t bytes, uint64_t now, UnwindExtent *ret) {
         int r = unwind_memory_take(images->memory, bytes, now, ret);
 
-        while (r == -ENOBUFS && images->oldest && !unwind_memory_will_have(images->memory, bytes))
+        if (r != -ENOBUFS || !unwind_memory_could_have(images->memory, bytes))
+                return r;
+        while (images->oldest && !unwind_memory_will_have(images->memory, bytes))
                 evict(images, images->oldest, now);
         return r;
 }
@@ -163,17 +167,19 @@ static void copy_table(UnwindImages *images, Image *image, const UnwindTable *ta
                 pages[i] = table->pages[i] + (first << 32);
 }
 
-/* -ENOBUFS: there is no room. */
+/* -ENOBUFS: there is no room; -E2BIG: there never will be. */
 static int image_place(UnwindImages *images, Image *image, const UnwindTable *table, uint64_t now) {
         _cleanup_free_ uint32_t *numbers = calloc(MAX(table->n_rules, (size_t) 1), sizeof(*numbers));
         int r;
 
         if (!numbers)
                 return -ENOMEM;
+        image->bytes = page_bytes(table) + table->n_rows * sizeof(uint32_t);
+        if (image->bytes > unwind_memory_get_size(images->memory))
+                return -E2BIG;
         r = number_rules(images, table, numbers);
         if (r < 0)
                 return r;
-        image->bytes = page_bytes(table) + table->n_rows * sizeof(uint32_t);
         r = take_room(images, image->bytes, now, &image->extent);
         if (r < 0)
                 return r;
@@ -299,7 +305,7 @@ bool unwind_images_wants_file(const UnwindImages *images, const MappedFile *file
         const Image *image = file->userdata;
 
         return image && image->state == IMAGE_LEFT && now_monotonic() >= image->retry &&
-               (images->oldest || unwind_memory_will_have(images->memory, image->bytes));
+               unwind_memory_could_have(images->memory, image->bytes);
 }
 
 void unwind_images_get_statistics(const UnwindImages *images, UnwindImagesStatistics *ret) {

@@ -7,6 +7,7 @@
 #include "table.h"
 
 #define TAKEN UINT64_MAX
+#define IDLE (UINT64_MAX - 1)
 
 typedef struct Slot {
         bool taken;
@@ -16,7 +17,7 @@ typedef struct Slot {
 struct UnwindMemory {
         uint8_t *memory;
         uint32_t n_chunks;
-        uint64_t *free_from; /* for each chunk of the heap: when it can be used, TAKEN */
+        uint64_t *free_from; /* for each chunk of the heap: when it can be used, TAKEN, or IDLE */
         Table rules;         /* what is in them -> number */
         Slot slots[RS_TABLE_PROCESSES];
 };
@@ -74,12 +75,30 @@ void unwind_memory_give_back(UnwindMemory *m, UnwindExtent *extent, uint64_t now
         *extent = (UnwindExtent){};
 }
 
-bool unwind_memory_will_have(const UnwindMemory *m, uint64_t bytes) {
-        uint64_t n = 0;
+void unwind_memory_set_idle(UnwindMemory *m, const UnwindExtent *extent, bool idle) {
+        for (uint32_t i = 0; i < extent->n; i++)
+                m->free_from[extent->chunk + i] = idle ? IDLE : TAKEN;
+}
 
-        for (uint32_t i = 0; i < m->n_chunks; i++)
-                n += m->free_from[i] != TAKEN;
-        return n >= chunks_for(bytes);
+/* Whether so much lies together in which no chunk is in use for longer than limit. */
+static bool has_run(const UnwindMemory *m, uint64_t bytes, uint64_t limit) {
+        uint64_t wanted = chunks_for(bytes), n = 0;
+
+        for (uint32_t i = 0; i < m->n_chunks && n < wanted; i++)
+                n = m->free_from[i] <= limit ? n + 1 : 0;
+        return n >= wanted;
+}
+
+bool unwind_memory_will_have(const UnwindMemory *m, uint64_t bytes) {
+        return has_run(m, bytes, IDLE - 1);
+}
+
+bool unwind_memory_could_have(const UnwindMemory *m, uint64_t bytes) {
+        return has_run(m, bytes, IDLE);
+}
+
+uint64_t unwind_memory_get_size(const UnwindMemory *m) {
+        return (uint64_t) m->n_chunks * RS_TABLE_CHUNK;
 }
 
 uint64_t unwind_memory_offset(const UnwindExtent *extent) {

@@ -36,8 +36,13 @@ DEFINE_CLEANUP(UnwindMemory, unwind_memory_free)
 int unwind_memory_take(UnwindMemory *memory, uint64_t bytes, uint64_t now, UnwindExtent *ret);
 /* Takes it back, and makes *extent none. */
 void unwind_memory_give_back(UnwindMemory *memory, UnwindExtent *extent, uint64_t now);
-/* Whether there would be room for so much when all that was given back can be used, if it lay together. */
+/* What is taken could be given back, or is in use again. */
+void unwind_memory_set_idle(UnwindMemory *memory, const UnwindExtent *extent, bool idle);
+/* Whether there will be room for so much when all that was given back can be used; if all that is idle were given back, too. */
 bool unwind_memory_will_have(const UnwindMemory *memory, uint64_t bytes);
+bool unwind_memory_could_have(const UnwindMemory *memory, uint64_t bytes);
+/* Bytes of the heap. */
+uint64_t unwind_memory_get_size(const UnwindMemory *memory);
 void *unwind_memory_at(UnwindMemory *memory, const UnwindExtent *extent);
 /* Its distance from the beginning, bytes. */
 uint64_t unwind_memory_offset(const UnwindExtent *extent);
