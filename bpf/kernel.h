@@ -294,6 +294,7 @@ struct sample_context {
 #define CS_IS_COMPAT(cs) ((cs) == 0x23)
 /* 47 bits; addresses above need a hint to mmap() on machines with five levels, and end the walk. */
 #define TASK_SIZE_MAX 0x00007ffffffff000ULL
+#define USER_ADDRESS_MASK ((1ULL << 47) - 1)
 
 #elif defined(__TARGET_ARCH_arm64)
 
@@ -321,6 +322,7 @@ struct sample_context {
 #define CONTEXT_SP(c) ((c)->regs.sp)
 #define CONTEXT_FP(c) ((c)->regs.regs[29])
 #define TASK_SIZE_MAX 0x0001000000000000ULL
+#define USER_ADDRESS_MASK ((1ULL << 48) - 1)
 
 #else
 #error "only x86-64 and aarch64 are known"

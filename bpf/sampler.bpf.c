@@ -200,15 +200,15 @@ int BPF_PROG(on_exec, struct task_struct *task, int old_pid, struct linux_binprm
         tracked_exec(task, old_pid);
         if (!process_key_read(&key, task))
                 return 0;
-        if (has_tables)
-                table_forget_process(rule_numbers(address_of(task)) >> 32, key.start);
         if (target_of(address_of(task)) >= 0 && process_admit(&p, rule_admits(address_of(task)))) {
+                table_forget_process(p.pid, key.start);
                 if (!process_fill(&p, task, key.start))
                         return 0;
                 announced_set(&key, true);
                 process_emit(&p, RS_PROCESS_EXEC, client_can_look(task));
         } else if (announced_has(&key) && process_admit(&p, rule_numbers(address_of(task)))) {
                 /* It was in view and no longer is: that, and not one word about what it is now. */
+                table_forget_process(p.pid, key.start);
                 p.start = key.start;
                 announced_set(&key, false);
                 process_emit(&p, RS_PROCESS_GONE, false);
@@ -357,7 +357,7 @@ static __always_inline bool stack_send(struct scratch *s, struct rs_counters *c,
         stack->r.type = RS_RECORD_STACK;
         stack->r.len = size;
         stack->r.cpu = bpf_get_smp_processor_id();
-        stack->r.flags = has_tables && s->unwind.guessed ? RS_STACK_GUESSED : 0;
+        stack->r.flags = has_tables && s->unwind.guessed_at < n ? RS_STACK_GUESSED : 0;
         stack->id = id;
         stack->pid = pid;
         stack->nr_kernel = s->walk.nr_kernel;
@@ -456,7 +456,8 @@ static __always_inline int sample_take(struct sample_context *ctx, __u32 event) 
                 return 0;
         }
         if (has_tables) {
-                s->unwind.used = s->unwind.guessed = false;
+                s->unwind.used = false;
+                s->unwind.guessed_at = NOT_GUESSED;
                 s->unwind.tgid = tgid;
                 s->unwind.exec_id = exec_id;
         }

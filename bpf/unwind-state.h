@@ -11,11 +11,25 @@
 #define UNWIND_AARCH64
 #endif
 
-/* A word of the user's memory; what the kernel would have to look at twice, as a non-canonical address, is not tried. */
-static __always_inline int unwind_read(__u64 *ret, __u64 address) {
-        if (address >= TASK_SIZE_MAX - sizeof(*ret))
+/* Set before the programs are loaded: the bits of a user's address, as the kernel was built and the machine is. */
+const volatile __u64 user_address_bits = USER_ADDRESS_MASK;
+#define UNWIND_ADDRESS_MASK user_address_bits
+
+/*
+ * Of the user's memory. Tables choose the address: so it is not only tested but masked, for a processor that speculates
+ * does not wait for a test. What the kernel would have to look at twice, as a non-canonical address, is not tried.
+ */
+static __always_inline int unwind_read_bytes(void *ret, __u32 size, __u64 address) {
+        __u64 mask = USER_ADDRESS_MASK;
+
+        if (address >= TASK_SIZE_MAX - size)
                 return -1;
-        return bpf_probe_read_user(ret, sizeof(*ret), (void *) address);
+        asm volatile("%0 &= %1" : "+r"(address) : "r"(mask));
+        return bpf_probe_read_user(ret, size, (void *) address);
+}
+
+static __always_inline int unwind_read(__u64 *ret, __u64 address) {
+        return unwind_read_bytes(ret, sizeof(*ret), address);
 }
 
 #include "unwind-step.h"
@@ -30,12 +44,13 @@ struct unwind {
         __u64 lookup;     /* the address that a mapping is looked for */
         __u64 list;       /* where the mappings of the process begin, in bytes */
         __u64 n_list;
-        __u64 signal_pc;  /* what a signal interrupted, if the frame is one that the kernel makes; else 0 */
         __u64 tgid, exec_id; /* what a stack's id begins with */
-        __u32 cut;    /* the first frame that needs one and has none */
-        bool used;    /* this stack was walked by tables */
-        bool guessed; /* a step was made by frame pointer */
-        bool hidden;  /* the first frame to be cut could not be read */
+        __u32 n_signals;   /* signal frames so far */
+        __u32 guessed_at;  /* the first frame that was found by frame pointer; NOT_GUESSED */
+        __u32 cut;         /* the first frame that may not be told */
+        bool used;         /* this stack was walked by tables */
+        bool entered;      /* its first frame is where the kernel was entered */
+        bool hidden;       /* it is not known whether the first frame to be cut may be told */
         /* As the kernel saved them, at its entry. */
 #if defined(__TARGET_ARCH_x86)
         struct sample_registers entry;

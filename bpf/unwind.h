@@ -11,7 +11,8 @@
  *
  * What the tables choose is which words of the stack are read. Of these only return addresses are told: those that a call
  * stands before, which is looked at when a stack is sent that was not sent yet. What a signal interrupted is no return
- * address; it is told where the frame is one that the kernel has made.
+ * address; it is told where the frame looks like one that the kernel has made, and both it and where the handler returns to are
+ * in what is executable. Of what comes after a word that may not be told nothing is told either: not how the walk ended.
  */
 
 #include "control.h"
@@ -26,8 +27,9 @@ const volatile __u64 table_mask = 0; /* over chunks: their number less one */
 /* Yama lets nobody trace but an administrator: as much as tables choose to be read is then for whom the client has started. */
 const volatile bool tables_of_children_only = false;
 
-/* Set once, at HELLO: the client's process, by number in the initial pid namespace. */
+/* Set once, at HELLO: the client's process, by number in the initial pid namespace, and when it began. */
 __u32 client_tgid = 0;
+__u64 client_start = 0;
 
 struct table_chunk {
         __u64 words[RS_TABLE_CHUNK / sizeof(__u64)];
@@ -112,7 +114,7 @@ __noinline __u64 table_find_parent(__u64 address) {
             READ_FAILS(born, task->parent_exec_id) || READ_FAILS(theirs, parent->self_exec_id) || own != theirs ||
             own != born || READ_FAILS(leader, parent->group_leader) || !leader || READ_FAILS(start, leader->start_boottime))
                 return NO_PLACE;
-        pid = rule_numbers((__u64) parent) >> 32;
+        pid = rule_admits((__u64) parent) >> 32;
         return pid == 0 ? NO_PLACE : table_find_process(pid, start);
 }
 
@@ -141,12 +143,14 @@ struct ancestor_search {
 
 static long ancestor_turn(__u32 i, void *context) {
         struct ancestor_search *search = context;
-        struct task_struct *task = (void *) search->task, *parent;
+        struct task_struct *task = (void *) search->task, *parent, *leader;
+        __u64 start;
         __u32 tgid;
 
-        if (READ_FAILS(tgid, task->tgid))
+        if (READ_FAILS(tgid, task->tgid) || READ_FAILS(leader, task->group_leader) || !leader ||
+            READ_FAILS(start, leader->start_boottime))
                 return TURN_IS_LAST;
-        search->found = tgid != 0 && tgid == client_tgid;
+        search->found = tgid != 0 && tgid == client_tgid && start == client_start;
         if (search->found || READ_FAILS(parent, task->real_parent) || !parent || parent == task)
                 return TURN_IS_LAST;
         search->task = (__u64) parent;
@@ -267,12 +271,14 @@ static __always_inline int unwind_find_rule(struct unwind *u) {
 
 /* ---- what is a return address ---- */
 
-#define CALL_NONE 0
-#define CALL_BEFORE 1
-#define CALL_UNREADABLE 2
+/* The same numbers as MAPPING_IS_*: whether an address may be told. */
+#define CALL_NONE MAPPING_IS_NO_CODE
+#define CALL_BEFORE MAPPING_IS_CODE
+#define CALL_UNREADABLE MAPPING_UNREADABLE
 
 #if defined(__TARGET_ARCH_x86)
 #define CALL_SIZE_MAX 7
+#define CODE_ALIGNMENT 1
 /* The byte that many before the address; code holds the last eight. */
 #define CODE_BEFORE(code, n) ((code) >> (64 - 8 * (n)) & 0xff)
 
@@ -300,6 +306,7 @@ static __always_inline bool code_is_call(__u64 code) {
 
 #else
 #define CALL_SIZE_MAX 4
+#define CODE_ALIGNMENT 4
 
 /* bl, blr, and blr with pointer authentication. */
 static __always_inline bool code_is_call(__u64 code) {
@@ -314,63 +321,75 @@ __noinline int call_before(__u64 address) {
         __u64 code = 0;
         __u32 n;
 
-        if (address < CODE_ADDRESS_MIN || address >= TASK_SIZE_MAX)
+        if (address < CODE_ADDRESS_MIN || address >= TASK_SIZE_MAX || address % CODE_ALIGNMENT != 0)
                 return CALL_NONE;
-        if (bpf_probe_read_user(&code, CALL_SIZE_MAX, (void *) (address - CALL_SIZE_MAX)) == 0)
-                code <<= 64 - 8 * CALL_SIZE_MAX;
-        else {
-                /* The page before may not be there, and then the call is in this one. */
-                n = address & (PAGE_SIZE_MIN - 1);
-                if (n == 0 || n >= CALL_SIZE_MAX)
-                        return CALL_UNREADABLE;
-                code = 0;
-                if (bpf_probe_read_user(&code, n, (void *) (address - n)) != 0)
-                        return CALL_UNREADABLE;
-                code <<= 64 - 8 * n;
-        }
-        return code_is_call(code) ? CALL_BEFORE : CALL_NONE;
+        if (unwind_read_bytes(&code, CALL_SIZE_MAX, address - CALL_SIZE_MAX) == 0)
+                return code_is_call(code << (64 - 8 * CALL_SIZE_MAX)) ? CALL_BEFORE : CALL_NONE;
+        /* The page before may not be there; the call can be in this one. */
+        n = address & (PAGE_SIZE_MIN - 1);
+        if (n == 0 || n >= CALL_SIZE_MAX)
+                return CALL_UNREADABLE;
+        code = 0;
+        if (unwind_read_bytes(&code, n, address - n) != 0)
+                return CALL_UNREADABLE;
+        return code_is_call(code << (64 - 8 * n)) ? CALL_BEFORE : CALL_UNREADABLE;
 }
 
 /*
- * Before a step out of a signal frame: what the signal interrupted, where the kernel has put it; 0 where this does not look
- * like what the kernel makes. Then what the step finds is one more address that a call has to stand before.
+ * Before a step out of a signal frame: whether this is what the kernel has made. Whatever program has it in its memory can
+ * have made it up; so where the code is must be executable, too, before anything of it is told (unwind_cut()). Returns
+ * UNWIND_GOES_ON, or an enum rs_walk_end. The first frame may be anywhere in the code that returns.
  */
+#define SIGNAL_FRAMES_MAX 4
+
 #if defined(__TARGET_ARCH_x86)
-/* struct rt_sigframe: the address of the code that returns, then the context; and how the code begins, mov $15, %rax or %eax. */
-#define SIGNAL_PC_AT 168
+/* struct rt_sigframe: the address of the code that returns, then the context; and that code, mov $15, %rax or %eax; syscall. */
+#define SIGNAL_LINK_AT 8
+#define SIGNAL_CS_AT 184
 #define SIGNAL_CODE_SIZE 9
-#define SIGNAL_CODE_IS(code) (((code) & 0xffffffffffffffULL) == 0x0000000fc0c748ULL || ((code) & 0xffffffffffffffULL) == 0x050f0000000fb8ULL)
+#define USER_CS 0x33
+
+static __always_inline bool code_returns(__u64 code) {
+        return code == 0x0f0000000fc0c748ULL || (code & 0xffffffffffffffULL) == 0x050f0000000fb8ULL;
+}
 
 __noinline int unwind_look_at_signal(void) {
         struct scratch *s = scratch_get();
-        __u64 sp, returns, code;
+        __u64 sp, returns, code, link, cs, within;
 
         if (!has_tables || !s)
-                return false;
-        s->unwind.signal_pc = 0;
+                return RS_WALK_UNSUPPORTED;
         sp = s->unwind.state.regs[UNWIND_SP];
-        if (unwind_read(&returns, sp - sizeof(returns)) != 0 || s->unwind.state.pc - returns > SIGNAL_CODE_SIZE ||
-            unwind_read(&code, returns) != 0 || !SIGNAL_CODE_IS(code))
-                return false;
-        return unwind_read(&s->unwind.signal_pc, sp + SIGNAL_PC_AT) == 0;
+        if (unwind_read(&returns, sp - sizeof(returns)) != 0 || unwind_read(&code, returns) != 0 ||
+            unwind_read(&link, sp + SIGNAL_LINK_AT) != 0 || unwind_read(&cs, sp + SIGNAL_CS_AT) != 0)
+                return RS_WALK_UNREADABLE;
+        within = s->walk.n == s->walk.nr_kernel + s->unwind.entered ? SIGNAL_CODE_SIZE : 0;
+        return s->unwind.state.pc - returns <= within && code_returns(code) && link == 0 && (__u16) cs == USER_CS
+                       ? UNWIND_GOES_ON
+                       : RS_WALK_UNSUPPORTED;
 }
 #else
-/* struct rt_sigframe: siginfo, then the context; and the code that returns, in the vdso: mov x8, #139; svc #0. */
-#define SIGNAL_PC_AT 568
+/* struct rt_sigframe: siginfo, then the context, whose first record is of the vector unit; and the code, in the vdso: mov x8, #139; svc #0. */
+#define SIGNAL_PSTATE_AT 576
+#define SIGNAL_RECORD_AT 592
+#define SIGNAL_RECORD 0x0000021046508001ULL /* FPSIMD_MAGIC, and its size */
 #define SIGNAL_CODE 0xd4000001d2801168ULL
 
 __noinline int unwind_look_at_signal(void) {
         struct scratch *s = scratch_get();
-        __u64 pc, code;
+        __u64 sp, pc, code, record, pstate;
 
         if (!has_tables || !s)
-                return false;
-        s->unwind.signal_pc = 0;
+                return RS_WALK_UNSUPPORTED;
+        sp = s->unwind.state.regs[UNWIND_SP];
         pc = s->unwind.state.pc;
-        if ((unwind_read(&code, pc) != 0 || code != SIGNAL_CODE) && (unwind_read(&code, pc - 4) != 0 || code != SIGNAL_CODE) &&
-            (unwind_read(&code, pc - 8) != 0 || code != SIGNAL_CODE))
-                return false;
-        return unwind_read(&s->unwind.signal_pc, s->unwind.state.regs[UNWIND_SP] + SIGNAL_PC_AT) == 0;
+        /* Where it is in the system call the address is of what follows. */
+        if (s->walk.n == s->walk.nr_kernel + s->unwind.entered)
+                pc -= s->unwind.entered ? 8 : 4 * (unwind_read(&code, pc) != 0 || code != SIGNAL_CODE);
+        if (unwind_read(&code, pc) != 0 || unwind_read(&pstate, sp + SIGNAL_PSTATE_AT) != 0 ||
+            unwind_read(&record, sp + SIGNAL_RECORD_AT) != 0)
+                return RS_WALK_UNREADABLE;
+        return code == SIGNAL_CODE && (pstate & 0xf) == 0 && record == SIGNAL_RECORD ? UNWIND_GOES_ON : RS_WALK_UNSUPPORTED;
 }
 #endif
 
@@ -391,6 +410,7 @@ static __always_inline void rule_count(const struct rs_table_rule *rule) {
 }
 #endif
 
+#define NOT_GUESSED (RS_FRAMES_MAX + 1)
 /* How far a frame may be from the one inside it, bytes, for a frame pointer to be believed where no rule says so. */
 #define GUESS_DISTANCE_MAX (1ULL << 20)
 
@@ -405,11 +425,10 @@ __noinline int unwind_guess(void) {
         state = &s->unwind.state;
         fp = state->regs[UNWIND_FP];
         if (!(state->known & UNWIND_KNOWN(UNWIND_FP)) || (fp & 15) != 0 || fp < state->regs[UNWIND_SP] ||
-            fp - state->regs[UNWIND_SP] > GUESS_DISTANCE_MAX || fp >= TASK_SIZE_MAX - sizeof(pair) ||
-            bpf_probe_read_user(pair, sizeof(pair), (void *) fp) != 0)
+            fp - state->regs[UNWIND_SP] > GUESS_DISTANCE_MAX || unwind_read_bytes(pair, sizeof(pair), fp) != 0)
                 return false;
 #if defined(__TARGET_ARCH_arm64)
-        pair[1] &= (1ULL << 48) - 1;
+        pair[1] &= UNWIND_ADDRESS_MASK;
 #endif
         s->unwind.lookup = pair[1] - 1;
         if (!unwind_find_mapping() || call_before(pair[1]) != CALL_BEFORE)
@@ -422,7 +441,8 @@ __noinline int unwind_guess(void) {
         state->known |= UNWIND_KNOWN(UNWIND_SP);
 #endif
         state->exact = false;
-        s->unwind.guessed = true;
+        if (s->unwind.guessed_at == NOT_GUESSED)
+                s->unwind.guessed_at = s->walk.n;
         return true;
 }
 
@@ -454,24 +474,27 @@ __noinline int unwind_frame(void) {
         end = unwind_find_rule(u);
         if (end == UNWIND_GOES_ON) {
                 rule_count(&u->rule);
-                if (u->rule.ra & RS_RULE_SIGNAL)
-                        is_signal = unwind_look_at_signal();
-                end = unwind_step(&u->state, &u->rule);
+                is_signal = u->rule.ra & RS_RULE_SIGNAL;
+                if (is_signal)
+                        end = u->n_signals++ < SIGNAL_FRAMES_MAX ? unwind_look_at_signal() : RS_WALK_UNSUPPORTED;
+                if (end == UNWIND_GOES_ON)
+                        end = unwind_step(&u->state, &u->rule);
         }
         if (end == RS_WALK_NO_RULE && unwind_is_beginning())
                 end = RS_WALK_COMPLETE;
         if ((end == RS_WALK_NO_MAPPING || end == RS_WALK_NO_RULE || end == RS_WALK_UNSUPPORTED) && unwind_guess())
                 end = UNWIND_GOES_ON;
-        if (end == UNWIND_GOES_ON && (u->state.pc < CODE_ADDRESS_MIN || u->state.pc >= TASK_SIZE_MAX))
-                end = RS_WALK_BAD_RETURN;
+        /* Whatever the address is. */
         if (end == UNWIND_GOES_ON && s->walk.n >= s->walk.max)
                 end = RS_WALK_DEPTH;
+        if (end == UNWIND_GOES_ON && (u->state.pc < CODE_ADDRESS_MIN || u->state.pc >= TASK_SIZE_MAX))
+                end = RS_WALK_NO_CALL;
         if (end != UNWIND_GOES_ON) {
                 s->walk.end = end;
                 return STEP_ENDED;
         }
         /* Neither what was interrupted nor where its handler returns to has a call before it. */
-        if (is_signal && u->state.exact && u->state.pc == u->signal_pc) {
+        if (is_signal && u->state.exact) {
                 if (s->walk.n > s->walk.nr_kernel)
                         s->frames[(s->walk.n - 1) & RS_FRAMES_MAX] |= RS_FRAME_EXACT;
                 exact = RS_FRAME_EXACT;
@@ -559,6 +582,8 @@ static __always_inline void unwind_walk(struct scratch *s, struct sample_context
                 return;
         }
         u->used = true;
+        u->entered = !CONTEXT_IS_USER(ctx);
+        u->n_signals = 0;
         u->mapping.start = u->mapping.end = 0;
         u->state.known = UNWIND_REGISTERS_KNOWN;
         if (CONTEXT_IS_USER(ctx)) {
@@ -582,22 +607,23 @@ static __always_inline void unwind_walk(struct scratch *s, struct sample_context
 
 static long call_turn(__u32 i, void *unused) {
         struct scratch *s = scratch_get();
+        __u64 address;
         __u32 frame;
-        int call;
+        int may_be;
 
         if (!s)
                 return TURN_IS_LAST;
-        frame = s->walk.nr_kernel + i;
+        /* Where the kernel was entered is no word of the stack. */
+        frame = s->walk.nr_kernel + s->unwind.entered + i;
         if (frame >= s->walk.n)
                 return TURN_IS_LAST;
         frame &= RS_FRAMES_MAX;
-        if (s->frames[frame] & RS_FRAME_EXACT)
-                return TURN_GOES_ON;
-        call = call_before(s->frames[frame]);
-        if (call == CALL_BEFORE)
+        address = s->frames[frame] & ~RS_FRAME_EXACT;
+        may_be = s->frames[frame] & RS_FRAME_EXACT ? mapping_is_code(address) : call_before(address);
+        if (may_be == CALL_BEFORE)
                 return TURN_GOES_ON;
         s->unwind.cut = frame;
-        s->unwind.hidden = call == CALL_UNREADABLE;
+        s->unwind.hidden = may_be == CALL_UNREADABLE;
         return TURN_IS_LAST;
 }
 
@@ -610,9 +636,15 @@ static long hash_turn(__u32 i, void *unused) {
         return TURN_GOES_ON;
 }
 
+/* How a walk has ended that came to what nothing has called, as its last frame. */
+static __always_inline enum rs_walk_end end_of_beginning(int is_code) {
+        return is_code == MAPPING_IS_CODE ? RS_WALK_COMPLETE : is_code == MAPPING_UNREADABLE ? RS_WALK_UNREADABLE : RS_WALK_NO_CALL;
+}
+
 /*
- * Cuts a stack off where no call stands before a frame. True: it has been cut, and has another id. A chain that ended as
- * the first frame of all is marked may end with one that nothing has called, as a coroutine's: it is whole without.
+ * Cuts a stack off where no call stands before a frame. True: it has been cut, and has another id. What lies beyond was found
+ * by a word that may be anything: the end says nothing of it. Only a chain that ended as the first frame of all is marked
+ * may end with code that nothing has called, as a coroutine's: it is whole without.
  */
 static __always_inline bool unwind_cut(struct scratch *s) {
         if (!has_tables || !s->unwind.used)
@@ -625,6 +657,8 @@ static __always_inline bool unwind_cut(struct scratch *s) {
                 s->walk.end = RS_WALK_UNREADABLE;
         else if (s->walk.end != RS_WALK_COMPLETE || s->unwind.cut + 1 != s->walk.n)
                 s->walk.end = RS_WALK_NO_CALL;
+        else
+                s->walk.end = end_of_beginning(mapping_is_code(s->frames[s->unwind.cut & RS_FRAMES_MAX] & ~RS_FRAME_EXACT));
         s->walk.n = s->unwind.cut;
         hash_begin(&s->walk.hash);
         hash_add(&s->walk.hash, s->unwind.tgid);

@@ -25,6 +25,13 @@
 /* The memory is looked at by chunks of this many bytes; nothing that is read at once crosses the end of one. */
 #define RS_TABLE_CHUNK 4096
 
+/*
+ * Of the stack a step looks at nothing but the next so many bytes, which no real frame is larger than, and what is a little
+ * below its end, which functions that call none may use. All else is not compared with anything.
+ */
+#define RS_TABLE_FRAME_MAX (64U << 20)
+#define RS_TABLE_RED_ZONE 256
+
 #define RS_TABLE_PROCESSES 8192
 #define RS_TABLE_PROBES 8 /* slots that are looked at, from that of the hash on, wrapping */
 #define RS_TABLE_RULES 65536
@@ -79,7 +86,7 @@ enum rs_rule_reg {
 
 /* In the lowest bits of rs_table_rule.ra. */
 #define RS_RULE_REG_MASK 0x07
-#define RS_RULE_SIGNAL 0x80 /* with ra: a signal frame; the address found is the next instruction, no return address */
+#define RS_RULE_SIGNAL 0x80 /* with ra: a signal frame, as the kernel makes it: nothing else of the rule is looked at */
 #define RS_RULE_PAC 0x40    /* with ra: aarch64, signed */
 
 struct rs_table_rule {

@@ -101,7 +101,10 @@ static bool kernel_restricts_tracing(void) {
         _cleanup_fclose_ FILE *f = fopen("/proc/sys/kernel/yama/ptrace_scope", "re");
         int scope;
 
-        return f ? fscanf(f, "%d", &scope) != 1 || scope > 1 : errno != ENOENT;
+        if (f)
+                return fscanf(f, "%d", &scope) != 1 || scope > 1;
+        /* There is no Yama; or there is nothing at all to be seen there. */
+        return errno != ENOENT || access("/proc/sys/kernel", F_OK) < 0;
 }
 
 static struct bpf_program *sampler_program(Sampler *sampler, uint32_t event) {
@@ -141,6 +144,8 @@ static int sampler_load(Sampler *sampler, uint32_t id, const struct rs_grant *gr
         sampler->skeleton->rodata->has_tables = grant->table_size > 0;
         sampler->skeleton->rodata->table_mask = MAX(grant->table_size / RS_TABLE_CHUNK, 1U) - 1;
         sampler->skeleton->rodata->tables_of_children_only = kernel_restricts_tracing();
+        /* Stacks are at the top of what a user has. */
+        sampler->skeleton->rodata->user_address_bits = UINT64_MAX >> __builtin_clzll((uintptr_t) __builtin_frame_address(0));
         sampler->skeleton->rodata->reads_user_memory = kernel_reads_user_memory_safely(kernel_version_get());
         for (size_t i = 0; i < grant->nr_events; i++) {
                 sampler->skeleton->rodata->weighted[i] = event_type_by_id(grant->events[i].id)->weighted;
@@ -259,11 +264,12 @@ int sampler_get_tables_fd(Sampler *sampler) {
  * The sandbox lets nobody make the memory writable again, and sampler_new() has closed the map: a session that
  * is taken over goes on seeing what its client may see, and nothing else.
  */
-int sampler_set_identity(Sampler *sampler, const struct rs_identity *identity, uint32_t tgid_root) {
+int sampler_set_identity(Sampler *sampler, const struct rs_identity *identity, uint32_t tgid_root, uint64_t process_start) {
         size_t page = sysconf(_SC_PAGESIZE), size = bpf_map__value_size(sampler->skeleton->maps.bss);
 
         sampler->skeleton->bss->identity = *identity;
         sampler->skeleton->bss->client_tgid = tgid_root;
+        sampler->skeleton->bss->client_start = process_start;
         return mprotect(sampler->skeleton->bss, (size + page - 1) / page * page, PROT_READ) < 0 ? -errno : 0;
 }
 

@@ -39,7 +39,7 @@ int sampler_get_tables_fd(Sampler *sampler);
  * Whom the access rule is evaluated for, and the number of the client itself: once, before anything is attached. Returns 0
  * or -errno.
  */
-int sampler_set_identity(Sampler *sampler, const struct rs_identity *identity, uint32_t tgid_root);
+int sampler_set_identity(Sampler *sampler, const struct rs_identity *identity, uint32_t tgid_root, uint64_t process_start);
 /*
  * All threads of the process behind a pidfd, which must have been alive all the while. ret_tasks is
  * an array the caller frees. -ESRCH: gone, -EACCES: the kernel shows none of them, -EBADF: not a pidfd.

@@ -95,7 +95,7 @@ static enum rs_error session_identify(Session *session, const Packet *packet, in
                         /* Over the bus a client has no rights but those of its user. */
                         identity.caps = 0;
                 }
-                *ret_detail = sampler_set_identity(session->sampler, &identity, tasks[i].tgid_root);
+                *ret_detail = sampler_set_identity(session->sampler, &identity, tasks[i].tgid_root, tasks[i].process_start);
                 return *ret_detail < 0 ? RS_ERROR_INTERNAL : RS_OK;
         }
         return RS_ERROR_IDENTITY;

@@ -618,8 +618,11 @@ static void test_damaged_bytes(_unused_ void **state) {
 /* Against elfutils: what each says of random registers and memory. */
 
 /* Higher than any register, so that every frame is above the last one. */
+/* Registers are near each other, and what is saved on a stack is of that stack, or steps do not go on. */
+#define MADE_UP_SP UINT64_C(0x70000000)
+
 static int made_up_memory(_unused_ void *userdata, uint64_t address, uint64_t *ret) {
-        *ret = (UINT64_C(1) << 40) + ((address * UINT64_C(0x9e3779b97f4a7c15)) >> 24);
+        *ret = MADE_UP_SP + 8 + (((address * UINT64_C(0x9e3779b97f4a7c15)) >> 40) & ~UINT64_C(7));
         return 0;
 }
 
@@ -718,7 +721,7 @@ static void compare_address(Comparison *c, uint64_t address) {
         int r;
 
         for (unsigned i = 0; i < ELEMENTSOF(before.regs); i++)
-                before.regs[i] = 0x70000000 + (i == (unsigned) c->sp ? 0 : (i + 1) * UINT64_C(0x100000));
+                before.regs[i] = MADE_UP_SP + (i == (unsigned) c->sp ? 0 : (i + 1) * UINT64_C(0x100000));
         if (c->ra == 16)
                 before.regs[16] = address; /* rip */
         c->n_rows++;

@@ -18,6 +18,7 @@ static int unwind_read(__u64 *ret, __u64 address) {
         return r;
 }
 
+#define UNWIND_ADDRESS_MASK ((UINT64_C(1) << 48) - 1)
 #include "unwind-step.h"
 
 _Static_assert(sizeof(WalkState) == sizeof(struct unwind_state), "the same by another name");

@@ -40,7 +40,7 @@ static bool set_up(Sampler *sampler, uint64_t later) {
         int fd;
 
         if (pidfd < 0 || sampler_describe(sampler, pidfd, &self, &n) < 0 ||
-            sampler_set_identity(sampler, &self[0].identity, self[0].tgid_root) < 0)
+            sampler_set_identity(sampler, &self[0].identity, self[0].tgid_root, self[0].process_start) < 0)
                 return false;
         key.number = self[0].tgid_root;
         tracked.start = self[0].process_start - later;

@@ -25,7 +25,8 @@ int sampler_get_tables_fd(_unused_ Sampler *sampler) {
         return STDERR_FILENO;
 }
 
-int sampler_set_identity(_unused_ Sampler *sampler, _unused_ const struct rs_identity *identity, _unused_ uint32_t tgid_root) {
+int sampler_set_identity(_unused_ Sampler *sampler, _unused_ const struct rs_identity *identity, _unused_ uint32_t tgid_root,
+                         _unused_ uint64_t process_start) {
         return 0;
 }
 
