@@ -8,6 +8,8 @@
  *      2  all of it is done by one child after another, which exit soon
  *      3  instead, form_1 and so on call one another until inner is called, each in another way
  *      4  instead, inner is gone to without a call, and finds a return address
+ *      5  instead, holder calls inner, with a word on the stack that is the client's to tell, which the last argument picks
+ *      6  instead, inner is called on a stack of data that looks like a signal's
  *
  *      outer   rsp + 32
  *      framed  a frame pointer; the test has no rule for it
@@ -34,6 +36,9 @@ FUNCTION(_start):
         mov     (%rsp), %r12            /* argc */
         mov     $-1, %r13               /* turns of inner until exit */
         xor     %ebp, %ebp
+        cmp     $6, %r12
+        je      4f
+        jg      5f
         cmp     $4, %r12
         je      2f
         jg      3f
@@ -58,6 +63,20 @@ after_forms:
 3:      call    jumper
         .globl  after_jumper
 after_jumper:
+        hlt
+4:      mov     48(%rsp), %rax          /* the last argument */
+        movzbl  (%rax), %eax
+        and     $7, %eax
+        mov     secrets(, %rax, 8), %r14
+        bt      $2, %eax
+        jnc     6f
+        add     %rsp, %r14              /* these are from the stack on */
+6:      call    holder
+        .globl  after_holder
+after_holder:
+        hlt
+5:      mov     $fake_stack, %rsp
+        call    inner
         hlt
 1:      call    outer
         .globl  after_outer
@@ -155,6 +174,17 @@ FUNCTION(jumper):
 not_after:
         hlt
 
+/* rsp + 40, and rbp + 16: the caller's frame pointer, a word that everybody knows, and the secret. */
+FUNCTION(holder):
+        push    %rbp
+        mov     %rsp, %rbp
+        push    secrets
+        push    %r14
+        call    inner
+        .globl  after_held
+after_held:
+        hlt
+
 FUNCTION(inner):
         mov     $20000, %ecx
 1:      dec     %ecx
@@ -171,5 +201,25 @@ inner_end:
         .data
         .balign 8
 action: .quad   handler, SA_RESTORER, restorer, 0
+secrets:
+        .quad   0x1122334455667788, 0x1122334455667789, data_1, data_2, 0x40000000, -0x40000000
+        .globl  data_1
+        .globl  data_2
+        .balign 64
+data_1: .fill   8, 8, 0
+data_2: .fill   8, 8, 0
+
+/* A signal's frame, but for the one thing that nobody can write: its code cannot be run. */
+        .globl  fake_code
+fake_code:
+        mov     $SYS_rt_sigreturn, %rax
+        syscall
+        .balign 8
+        .fill   64, 8, 0
+fake_stack:
+        .quad   fake_code
+        .quad   0, 0, 0, 0, 0           /* flags, link, and the signal stack */
+        .fill   15, 8, 0                /* registers */
+        .quad   fake_stack, 0x112233445566, 0, 0x33
 
         .section .note.GNU-stack, "", @progbits

@@ -33,14 +33,14 @@ CFA_DEREF = 2
 RBP, RSP = 6, 7
 # common/record.h
 RECORD_STACK, RECORD_PROCESS, STACK_GUESSED, FRAME_EXACT = 3, 4, 1, 1 << 62
-COMPLETE, NO_TABLES, NO_MAPPING, NO_RULE, NO_CALL, END_MAX = 1, 7, 8, 9, 12, 13
+COMPLETE, UNREADABLE, NO_TABLES, NO_MAPPING, NO_RULE, NO_CALL, END_MAX = 1, 4, 7, 8, 9, 12, 13
 Stack = collections.namedtuple("Stack", "guessed kernel frames")
 Sample = collections.namedtuple("Sample", "pid leaf stack end kernel")
 
 
 def symbols():
     text = subprocess.run(["nm", TARGET], check=True, stdout=subprocess.PIPE, text=True).stdout
-    return {name: int(address, 16) for address, kind, name in map(str.split, text.splitlines()) if kind in "tT"}
+    return {name: int(address, 16) for address, kind, name in map(str.split, text.splitlines()) if kind in "tTdD"}
 
 
 S = symbols()
@@ -59,11 +59,13 @@ RULES = [
     rule(CFA_REG, RSP, 56, fp=AT_CFA, fp_offset=-16),           # middle
     rule(CFA_REG, RSP, 16),                                     # handler
     rule(CFA_DEREF, RSP, 160, ra=SIGNAL | AT_BASE, ra_offset=168, fp=AT_BASE, fp_offset=120),
+    rule(CFA_REG, RBP, 16, fp=AT_CFA, fp_offset=-16),           # holder
 ]
+OF_INNER, OF_HOLDER = 2, 7
 FORMS = [f"form_{i}" for i in range(1, 14)]
 # Where each rule begins; framed has none. push %rbp is one byte, sub from %rsp four.
 ROWS = sorted([(S["_start"], 1), (S["outer"], 2), (S["outer"] + 4, 3), (S["framed"], 0), (S["middle"], 2),
-               (S["middle"] + 5, 4), (S["handler"], 2), (S["handler"] + 4, 5), (S["restorer"] - 1, 6), (S["inner"], 2)] +
+               (S["middle"] + 5, 4), (S["handler"], 2), (S["handler"] + 4, 5), (S["restorer"] - 1, 6), (S["holder"], OF_HOLDER), (S["inner"], OF_INNER)] +
               [row for form in FORMS for row in ((S[form], 2), (S[form] + 4, 5))] + [(S["jumper"], 5)])
 
 
@@ -94,6 +96,15 @@ class Tables:
             here = [address for address, _ in ROWS if page <= address < page + PAGE]
             struct.pack_into("<Q", self.map, self.pages + 8 * i, first << 32 | len(here))
             first += len(here)
+
+    def set_rule(self, number, to):
+        self.map[RULES_AT + 16 * number:RULES_AT + 16 * (number + 1)] = to
+
+    def add_mapping(self, address, of):
+        """What is around an address is walked by the rule of another, which is the only one of its page."""
+        page = (of - (CODE & ~(PAGE - 1))) // PAGE
+        self.map[self.list + 64:self.list + 96] = struct.pack("<QQQII", address - 4, address + 4, address - 4 & ~(PAGE - 1),
+                                                              self.pages // 8 + page, 1)
 
     def slot(self, pid, start):
         return ((start ^ pid) * 0x9e3779b97f4a7c15 & (1 << 64) - 1) >> 40 & PROCESSES - 1
@@ -223,7 +234,7 @@ def test_signal():
         run.more(20)
         check_stacks(*run.more(), (IN_HANDLER, COMPLETE, True))
         # inner claims to have been called by a signal that interrupted what is in fact where the stack was.
-        run.tables.map[RULES_AT + 32:RULES_AT + 48] = rule(CFA_REG, RSP, 8, ra=SIGNAL | AT_BASE, ra_offset=24 + 160)
+        run.tables.set_rule(OF_INNER, rule(CFA_REG, RSP, 8, ra=SIGNAL | AT_BASE, ra_offset=24 + 160))
         run.more(20)
         samples, stacks = run.more(100)
         frames = {f for s in samples if s.stack for f in stacks[s.stack].frames[stacks[s.stack].kernel:]
@@ -253,6 +264,71 @@ def test_calls():
         run.tables.publish(run.pid, run.start)
         run.more(20)
         check_stacks(*run.more(), ((), NO_CALL, False))
+
+
+# The numbers of words that holder has: two that are neither addresses nor far from each other, two of data, two far from the stack.
+KNOWN, NEXT, DATA_1, DATA_2, ABOVE, BELOW = range(6)
+# Of inner: its caller found, and the secret taken for the frame pointer, or for the return address.
+TO_FRAME_POINTER = rule(CFA_REG, RSP, 8, fp=AT_BASE, fp_offset=8)
+TO_RETURN = rule(CFA_REG, RSP, 16)
+GIB = 1 << 30
+
+
+def outcome(secret, inner, holder, mapped=()):
+    """All that is told of walks of inner, by so hostile rules: {(end, guessed, names of callers)}."""
+    names = {address: name for name, address in S.items()}
+    with Run("what", "is", "it", "then", str(secret)) as run:
+        run.tables.set_rule(OF_INNER, inner)
+        run.tables.set_rule(OF_HOLDER, holder)
+        if mapped:
+            run.tables.add_mapping(*mapped)
+        run.tables.publish(run.pid, run.start)
+        run.more(20)
+        samples, stacks = run.more(150)
+        found = collections.Counter()
+        for s in samples:
+            stack = stacks[s.stack] if s.stack else Stack(0, 0, ())
+            if not s.kernel and S["inner"] <= s.leaf < S["inner_end"]:
+                found[s.end, stack.guessed, tuple(names.get(f, hex(f)) for f in stack.frames[stack.kernel:])] += 1
+        return found
+
+
+def check_untold(what, one, other, *tables):
+    """Two words of the stack are not told apart."""
+    a, b = outcome(one, *tables), outcome(other, *tables)
+    print(f"    {what}: {dict(a)}", flush=True)
+    h.check(a and set(a) == set(b), f"{what}: one word gives {a}, the other {b}")
+
+
+def test_secrets():
+    """Rules cannot compare a word with anything, nor tell anything of it by what they have for it."""
+    # Once it has been made the stack pointer, a word that is known is what any other one is compared with.
+    inner = rule(CFA_DEREF, RSP, 16, ra=AT_BASE, ra_offset=0)
+    check_untold("with a known word", KNOWN, NEXT, inner, rule(CFA_DEREF, RBP, -16, ra=AT_BASE, ra_offset=8))
+    check_untold("with the stack pointer", KNOWN, BELOW, rule(CFA_REG, RSP, 8), rule(CFA_DEREF, RSP, 0, ra=AT_BASE, ra_offset=24))
+    check_untold("far above", KNOWN, ABOVE, TO_FRAME_POINTER, rule(CFA_REG, RBP, -GIB))
+    check_untold("far below", KNOWN, BELOW, TO_FRAME_POINTER, rule(CFA_REG, RBP, GIB))
+    check_untold("deep in the stack", KNOWN, ABOVE, TO_FRAME_POINTER, rule(CFA_DEREF, RBP, -GIB))
+    check_untold("as a frame pointer", KNOWN, NEXT, TO_FRAME_POINTER, rule(CFA_REG, RSP, 32))
+    check_untold("as a return address", KNOWN, NEXT, TO_RETURN, rule())
+    # Two words of data, one of them where a mapping is said to be, in which a walk ends, or in which it does not.
+    for what, holder in (("beyond a cut", rule(CFA_REG, RBP, 16, ra=AT_BASE, ra_offset=-16)),
+                         ("a guess beyond a cut", rule(CFA_REG, RBP, -8, ra=AT_BASE, ra_offset=-16))):
+        check_untold(what, DATA_1, DATA_2, rule(CFA_REG, RSP, 8), holder, (S["data_1"], S["_start"]))
+        check_untold(what + ", of a signal", DATA_1, DATA_2, rule(CFA_REG, RSP, 8), holder, (S["data_1"], S["restorer"]))
+
+
+def test_fake_signal():
+    """What a process has in its data is not taken for a frame of the kernel's."""
+    with Run("a", "stack", "that", "looks", "like", "one") as run:
+        run.tables.set_rule(OF_INNER, TO_RETURN)
+        run.tables.add_mapping(S["fake_code"], S["restorer"])
+        run.tables.publish(run.pid, run.start)
+        run.more(20)
+        samples, stacks = run.more(100)
+        found = collections.Counter((s.end, stacks[s.stack].frames[stacks[s.stack].kernel + s.kernel:] if s.stack else ())
+                                    for s in samples)
+        h.check(set(found) <= {(NO_CALL, ()), (UNREADABLE, ())} and found[NO_CALL, ()], f"of a fake frame of a signal: {found}")
 
 
 def by_scope(scope, own):
@@ -443,5 +519,6 @@ def test_hostile_signal():
 
 
 if __name__ == "__main__":
-    TESTS = [test_whole, test_signal, test_children, test_calls, test_scope, test_exec, test_hostile, test_hostile_signal]
+    TESTS = [test_whole, test_signal, test_children, test_calls, test_secrets, test_fake_signal, test_scope, test_exec,
+             test_hostile, test_hostile_signal]
     h.main(*[t for t in TESTS if t.__name__ in sys.argv[4:] or len(sys.argv) < 5])
