@@ -399,6 +399,10 @@ int elf_file_stat(const ElfFile *elf, struct stat *ret) {
         return fstat(elf->fd, ret) < 0 ? -errno : 0;
 }
 
+int elf_file_statvfs(const ElfFile *elf, struct statvfs *ret) {
+        return RETRY_ON_EINTR(fstatvfs(elf->fd, ret)) < 0 ? -errno : 0;
+}
+
 static uint64_t end_of(uint64_t start, uint64_t size) {
         return size > UINT64_MAX - start ? UINT64_MAX : start + size;
 }

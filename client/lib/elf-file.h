@@ -14,6 +14,7 @@
 #include <stddef.h>
 #include <stdint.h>
 #include <sys/stat.h>
+#include <sys/statvfs.h>
 
 #include "symbol-table.h"
 #include "util.h"
@@ -56,6 +57,8 @@ bool elf_file_get_code_address(const ElfFile *elf, uint64_t offset, uint64_t siz
 
 /* What fstat() says of it. -EBADF: it is in memory, or closed. */
 int elf_file_stat(const ElfFile *elf, struct stat *ret);
+/* The same for the file system that it is on. */
+int elf_file_statvfs(const ElfFile *elf, struct statvfs *ret);
 /* EM_X86_64 and the like. */
 unsigned elf_file_get_machine(const ElfFile *elf);
 bool elf_file_is_64(const ElfFile *elf);

@@ -14,6 +14,7 @@
 #include <cmocka.h>
 
 #include "unwind-cache.h"
+#include "unwind-identity.h"
 
 /* The wrappers have no argument to find it by. Below 0: nothing fails. */
 static long allocations_left = -1;
@@ -79,12 +80,17 @@ static int make_table(const char *name, size_t *ret_n_rows) {
 }
 
 static void fail_every_allocation(const char *name, bool empties) {
+        char path[PATH_MAX], identity[UNWIND_IDENTITY_SIZE];
         size_t expected, n_rows;
-        char path[PATH_MAX];
         long n = 0;
 
-        snprintf(path, sizeof(path), "%s/0123456789abcdef0123456789abcdef01234567.table",
-                 cache_path ? cache_path : "/nowhere");
+        {
+                _cleanup_(elf_file_freep) ElfFile *elf = NULL;
+
+                assert_int_equal(open_elf(name, &elf), 0);
+                assert_true(unwind_identity_get(elf, identity));
+                snprintf(path, sizeof(path), "%s/%s.table", cache_path ? cache_path : "/nowhere", identity);
+        }
         assert_int_equal(make_table(name, &expected), 0);
         do {
                 int r;

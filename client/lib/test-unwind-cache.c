@@ -14,9 +14,9 @@
 #include <cmocka.h>
 
 #include "unwind-cache.h"
+#include "unwind-identity.h"
 
 #define SIZE_MAX_HERE (UINT64_C(64) << 20)
-#define ID_NAME "0123456789abcdef0123456789abcdef01234567.table"
 
 typedef struct World {
         char path[64];  /* of a directory for all */
@@ -46,6 +46,14 @@ static ElfFile *open_elf(const char *name) {
         assert_true(fd >= 0);
         assert_int_equal(elf_file_new_take_fd(&elf, fd), 0);
         return elf;
+}
+
+/* Of the table of "many". */
+static const char *kept_name(char name[static PATH_MAX]) {
+        _cleanup_(elf_file_freep) ElfFile *elf = open_elf("many");
+
+        assert_true(unwind_identity_get(elf, name));
+        return strcat(name, ".table");
 }
 
 static UnwindCache *open_cache(const World *world) {
@@ -107,6 +115,12 @@ static void file_path(const World *world, const char *name, char path[static PAT
         snprintf(path, PATH_MAX, "%s/%s", world->cache, name);
 }
 
+static void kept_path(const World *world, char path[static PATH_MAX]) {
+        char name[PATH_MAX];
+
+        file_path(world, kept_name(name), path);
+}
+
 static void test_kept(_unused_ void **state) {
         _cleanup_(world_done) World world;
         char path[PATH_MAX];
@@ -115,7 +129,7 @@ static void test_kept(_unused_ void **state) {
         world_init(&world);
         get_once(&world, "many", 0, 1);
         get_once(&world, "many", 1, 0);
-        file_path(&world, ID_NAME, path);
+        kept_path(&world, path);
         assert_int_equal(stat(path, &st), 0);
         assert_int_equal(st.st_mode & 07777, 0600);
         assert_int_equal(stat(world.cache, &st), 0);
@@ -171,7 +185,7 @@ static void test_foreign(_unused_ void **state) {
 
         world_init(&world);
         get_once(&world, "many", 0, 1);
-        file_path(&world, ID_NAME, path);
+        kept_path(&world, path);
         snprintf(other, sizeof(other), "%s/other", world.path);
 
         assert_int_equal(rename(path, other), 0);
@@ -223,7 +237,7 @@ static void test_gone(_unused_ void **state) {
         {
                 char path[PATH_MAX];
 
-                file_path(&world, ID_NAME, path);
+                kept_path(&world, path);
                 assert_int_equal(unlink(path), 0);
         }
         assert_int_equal(rmdir(world.cache), 0);
@@ -253,6 +267,7 @@ static bool has_file(const World *world, const char *name) {
 static void test_bounded(_unused_ void **state) {
         _cleanup_(world_done) World world;
         const time_t now = time(NULL);
+        char name[PATH_MAX];
 
         world_init(&world);
         unwind_cache_free(open_cache(&world));
@@ -271,17 +286,17 @@ static void test_bounded(_unused_ void **state) {
         /* To 48 MiB. */
         assert_false(has_file(&world, "bb.table"));
         assert_false(has_file(&world, "dd.table"));
-        assert_true(has_file(&world, "aa.table") && has_file(&world, "cc.table") && has_file(&world, ID_NAME));
+        assert_true(has_file(&world, "aa.table") && has_file(&world, "cc.table") && has_file(&world, kept_name(name)));
         assert_true(has_file(&world, "foreign"));
         /* What is used is young again. */
-        put_file(&world, ID_NAME, 0, now - 300000);
+        put_file(&world, kept_name(name), 0, now - 300000);
         get_once(&world, "many", 0, 1);
         {
                 const struct timespec times[2] = {{ .tv_sec = now - 300000 }, { .tv_sec = now - 300000 }};
                 char path[PATH_MAX];
                 struct stat st;
 
-                file_path(&world, ID_NAME, path);
+                kept_path(&world, path);
                 assert_int_equal(utimensat(AT_FDCWD, path, times, 0), 0);
                 get_once(&world, "many", 1, 0);
                 assert_int_equal(stat(path, &st), 0);
@@ -308,7 +323,7 @@ static void test_two_clients(_unused_ void **state) {
 
                         if (unwind_cache_get(cache, elf, &table) < 0 || table->n_rows < 20000)
                                 _exit(1);
-                        file_path(&world, ID_NAME, path);
+                        kept_path(&world, path);
                         if (k % 3 == i % 3)
                                 (void) unlink(path);
                 }
@@ -330,7 +345,7 @@ static uint8_t *read_kept(const World *world, size_t *ret_size) {
         int fd;
 
         get_once(world, "many", 0, 1);
-        file_path(world, ID_NAME, path);
+        kept_path(world, path);
         fd = open(path, O_RDONLY | O_CLOEXEC);
         assert_true(fd >= 0);
         assert_int_equal(fstat(fd, &st), 0);

@@ -11,10 +11,12 @@
 #include <time.h>
 #include <zlib.h>
 
+#include "unwind-identity.h"
+
 /* Raised whenever the format changes, or what tables are made of. */
 #define VERSION 1
-#define NAME_SIZE (2 * ELF_BUILD_ID_MAX + 32)
 #define SUFFIX ".table"
+#define NAME_SIZE (UNWIND_IDENTITY_SIZE + sizeof(SUFFIX))
 #define SUFFIX_NEW ".new"
 /* What a client left behind that ended while it wrote, s. */
 #define ABANDONED 3600
@@ -30,7 +32,7 @@ struct file_header {
         uint32_t machine;
         uint32_t n_pages, n_rows, n_rules;
         uint64_t base;
-        uint64_t end; /* of the file's code; a build id is only what a file says of itself */
+        uint64_t end; /* of the file's code */
 };
 #define MAGIC "RSUNWIND"
 #define CRC_FROM offsetof(struct file_header, machine)
@@ -236,21 +238,9 @@ size_t unwind_cache_get_n_stores(const UnwindCache *cache) {
 
 /* false: nothing tells this file from others. */
 static bool make_name(const ElfFile *elf, char name[static NAME_SIZE]) {
-        const uint8_t *id;
-        size_t len = elf_file_get_build_id(elf, &id);
-        struct stat st;
-        char *p = name;
-
-        if (len > 0) {
-                for (size_t i = 0; i < len; i++)
-                        p += sprintf(p, "%02x", id[i]);
-        } else {
-                if (elf_file_stat(elf, &st) < 0)
-                        return false;
-                p += sprintf(p, "%jx-%jx-%jx-%jx-%lx", (uintmax_t) st.st_dev, (uintmax_t) st.st_ino,
-                             (uintmax_t) st.st_size, (uintmax_t) st.st_mtim.tv_sec, st.st_mtim.tv_nsec);
-        }
-        strcpy(p, SUFFIX);
+        if (!unwind_identity_get(elf, name))
+                return false;
+        strcat(name, SUFFIX);
         return true;
 }
 

@@ -3,7 +3,7 @@
 
 /*
  * Unwind tables that took long to make, kept from one run to the next in $XDG_CACHE_HOME/ringside/unwind, one file for
- * each build id; for each device, inode, size and time of change where a file has no build id. Everything there may be
+ * each identity (unwind-identity.h). Everything there may be
  * deleted at any time. Several clients may use it at once: files appear whole, by renaming, and are never changed.
  *
  * What is read there is checked as what comes from anywhere: the directory and the files must be the user's own, and

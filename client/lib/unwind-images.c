@@ -7,6 +7,7 @@
 
 #include "symbol-file.h"
 #include "table.h"
+#include "unwind-identity.h"
 
 /* A table that had no room is not made again before, ns; doubles. */
 #define RETRY_MIN UINT64_C(1000000000)
@@ -42,7 +43,7 @@ struct UnwindImages {
         UnwindCache *cache;
         Image *all;
         Image *oldest, *newest; /* ready, and in no list */
-        Table by_build_id;
+        Table by_identity;
         size_t n_waiting;
         uint64_t generation;
         UnwindImagesStatistics statistics;
@@ -83,7 +84,7 @@ UnwindImages *unwind_images_free(UnwindImages *images) {
                 unwind_table_free(image->table);
                 free(image);
         }
-        table_done(&images->by_build_id);
+        table_done(&images->by_identity);
         free(images);
         return NULL;
 }
@@ -246,22 +247,23 @@ static int image_new(UnwindImages *images, Image **ret) {
         return 0;
 }
 
-/* The image of all files that have the same build id. */
-static int get_image(UnwindImages *images, MappedFile *file, Image **ret) {
+/* The image of all files that are the same. */
+static int get_image(UnwindImages *images, const ElfFile *elf, Image **ret) {
+        char identity[UNWIND_IDENTITY_SIZE];
         TableKey key;
         int r;
 
-        if (file->build_id_len == 0)
+        if (!unwind_identity_get(elf, identity))
                 return image_new(images, ret);
-        r = table_string_key(&images->by_build_id, (const char *) file->build_id, file->build_id_len, &key);
+        r = table_string_key(&images->by_identity, identity, strlen(identity), &key);
         if (r < 0)
                 return r;
-        *ret = (Image *) (uintptr_t) table_get(&images->by_build_id, key);
+        *ret = (Image *) (uintptr_t) table_get(&images->by_identity, key);
         if (*ret && (*ret)->state != IMAGE_NONE)
                 return 0;
         /* One that is malformed has not the last word on others of its name. */
         r = image_new(images, ret);
-        return r < 0 ? r : table_put(&images->by_build_id, key, (uintptr_t) *ret);
+        return r < 0 ? r : table_put(&images->by_identity, key, (uintptr_t) *ret);
 }
 
 int unwind_images_read(MappedFile *file, ElfFile *elf, void *userdata) {
@@ -270,7 +272,7 @@ int unwind_images_read(MappedFile *file, ElfFile *elf, void *userdata) {
         int r;
 
         if (!image) {
-                r = get_image(images, file, &image);
+                r = get_image(images, elf, &image);
                 if (r < 0)
                         return r;
                 file->userdata = image;

@@ -32,7 +32,7 @@ int unwind_images_new(UnwindImages **ret, UnwindMemory *memory, UnwindCache *cac
 UnwindImages *unwind_images_free(UnwindImages *images);
 DEFINE_CLEANUP(UnwindImages, unwind_images_free)
 
-/* Makes the table of file, unless there is one for the same build id; a SymbolizerReadFunc. */
+/* Makes the table of file, unless there is one for the same identity; a SymbolizerReadFunc. */
 int unwind_images_read(MappedFile *file, ElfFile *elf, void *images);
 /*
  * Once in a while: tables that had to wait for room that was given back. Returns when to come again, ns CLOCK_MONOTONIC,
