@@ -3,7 +3,8 @@
 """
 What the compiled programs may call, by where they run. Samplers interrupt anything, a hash's locked bucket
 included: they never update or delete. Nobody discards a ring record, since a discarded one stays readable. Of unwind
-tables, which the client writes, no place is looked at that was not masked to their size; and a call is looked for.
+tables, which the client writes, no place is looked at that was not masked to their size, nor user memory where they say
+whose address was not; and a call is looked for.
 
     test-bpf-object.py OBJECT
 """
@@ -48,6 +49,22 @@ class Function:
         """The nearest instruction before that one that is like this; None: there is none."""
         return next((i for i in range(at - 1, -1, -1) if re.fullmatch(pattern, self.code[i])), None)
 
+    def masks_address(self, at):
+        """
+        Whether the address of user memory that is read by the call at this instruction is masked, to below where the kernel
+        begins, as the last thing that is done to it.
+        """
+        register = "r3"
+        while True:
+            change = self.last(at, rf"{register} (.?)= .*")
+            how = re.fullmatch(rf"{register} (.?)= (r\d+)", self.code[change]) if change is not None else None
+            if not how or how[1] not in ("", "&"):
+                return False
+            at, register = change, how[2]
+            if how[1] == "&":
+                load = self.last(at, rf"{register} = .*")
+                return load is not None and self.code[load] in (f"{register} = {(1 << bits) - 1} ll" for bits in (47, 48))
+
     def masks(self, at):
         """
         Whether the key of the look-up that begins at this instruction, which loads the map, is masked as the last thing
@@ -89,6 +106,13 @@ def check_tables(check, text):
           {name for name, _, _ in looks})
     bare = [f"{name}+{at}" for name, f, at in looks if not f.masks(at)]
     check(f"each of {len(looks)} look-ups in unwind tables is masked {bare or ''}", not bare)
+    # The walk by frame pointers is not one of tables, and looks at what is in a register.
+    reads = [(name, f, at) for name, f in parts.items() if name != "walk_step"
+             for at, code in enumerate(f.code) if code == f"call {PROBE_READ_USER}"]
+    check("the reads of user memory were found", {"call_before", "unwind_look_at_signal", "unwind_guess", "unwind_frame"} <=
+          {name for name, _, _ in reads})
+    bare = [f"{name}+{at}" for name, f, at in reads if not f.masks_address(at)]
+    check(f"the address of each of {len(reads)} reads of user memory is masked {bare or ''}", not bare)
     called = parts.get("call_before", Function()).code
     check("what is before a return address is read", f"call {PROBE_READ_USER}" in called and any(re.search(CALLS, c) for c in called))
     check("each return address is looked at", "call_before" in parts.get("call_turn", Function()).to)
