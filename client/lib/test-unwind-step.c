@@ -166,12 +166,49 @@ static void test_rows_x86_64(_unused_ void **state) {
                 {"CFA not readable", 0x410201, .sp = 8 * WORDS, .end = RS_WALK_UNREADABLE},
                 {"not above", 0x410082, .sp = 96, .fp = 80, .words = {{80, 1}, {88, 0x410201}}, .end = RS_WALK_BAD_CFA},
                 {"the same", 0x410201, .sp = 8, .words = {{16, STACK}, {0, 0x410204}}, .end = RS_WALK_BAD_CFA},
+                /* What is far from the stack pointer is not looked at, and all of it ends in the same way. */
+                {"far above", 0x410082, .sp = 8, .fp = RS_TABLE_FRAME_MAX + 16, .end = RS_WALK_BAD_CFA},
+                {"as far as can be", 0x410082, .sp = 8, .fp = RS_TABLE_FRAME_MAX - 8, .end = RS_WALK_UNREADABLE},
+                {"far below", 0x410082, .sp = 8, .fp = UINT64_C(0) - (UINT64_C(1) << 30), .end = RS_WALK_BAD_CFA},
+                {"no address", 0x410082, .sp = 8, .fp = UINT64_C(0x1122334455667788) - STACK, .end = RS_WALK_BAD_CFA},
+                {"unaligned", 0x410082, .sp = 8, .fp = 81, .end = RS_WALK_BAD_CFA},
+                {"saved, and far above", 0x410201, .sp = 8, .words = {{16, STACK + RS_TABLE_FRAME_MAX + 8}}, .end = RS_WALK_BAD_CFA},
+                {"saved, and as far as can be", 0x410201, .sp = 8, .words = {{16, STACK + RS_TABLE_FRAME_MAX}},
+                 .end = RS_WALK_UNREADABLE},
+                {"saved, and no address", 0x410201, .sp = 8, .words = {{16, UINT64_C(0x1122334455667788)}}, .end = RS_WALK_BAD_CFA},
         };
         _cleanup_(recorded_done) Recorded recorded;
 
         recorded_init(&recorded, "x86-64");
         for (size_t i = 0; i < ELEMENTSOF(cases); i++)
                 run_case(&recorded, &machine, &cases[i]);
+}
+
+/* Rules that no file has, whose offsets lead to what is far, or back from there. */
+static void test_far(_unused_ void **state) {
+        const __s32 gib = 1 << 30;
+        const struct rs_table_rule rules[] = {
+                {.cfa = RS_CFA_REG, .reg = RBP, .cfa_offset = -gib, .ra = RS_REG_AT_CFA, .ra_offset = -8},
+                {.cfa = RS_CFA_DEREF, .reg = RBP, .cfa_offset = -gib, .ra = RS_REG_AT_CFA, .ra_offset = -8},
+                {.cfa = RS_CFA_DEREF, .reg = RSP, .cfa_offset = gib, .ra = RS_REG_AT_CFA, .ra_offset = -8},
+                {.cfa = RS_CFA_REG, .reg = RSP, .cfa_offset = 16, .ra = RS_REG_AT_CFA, .ra_offset = gib},
+                {.cfa = RS_CFA_REG, .reg = RSP, .cfa_offset = 16, .ra = RS_REG_AT_BASE, .ra_offset = -gib},
+                {.cfa = RS_CFA_REG, .reg = RSP, .cfa_offset = 16, .ra = RS_REG_AT_CFA, .ra_offset = -8, .fp = RS_REG_AT_CFA, .fp_offset = gib},
+                {.cfa = RS_CFA_REG, .reg = RSP, .cfa_offset = 16, .ra = RS_REG_AT_CFA, .ra_offset = -9},
+        };
+        Recorded recorded = {};
+        const Walk walk = { .read = read_word, .userdata = &recorded };
+
+        for (size_t i = 0; i < WORDS; i++)
+                recorded.words[i] = STACK + 64;
+        for (size_t i = 0; i < ELEMENTSOF(rules); i++) {
+                WalkState s = { .pc = 0x410080, .known = ALL, .exact = 1 };
+
+                s.regs[RSP] = STACK;
+                s.regs[RBP] = STACK + (uint64_t) gib + 16;
+                if (walk_step_x86_64(&walk, &s, &rules[i]) != RS_WALK_BAD_CFA)
+                        fail_msg("rule %zu goes on, or ends otherwise", i);
+        }
 }
 
 static void test_rows_aarch64(_unused_ void **state) {
@@ -329,6 +366,7 @@ static void test_walk_aarch64(_unused_ void **state) {
 int main(void) {
         static const struct CMUnitTest tests[] = {
                 cmocka_unit_test(test_rows_x86_64),
+                cmocka_unit_test(test_far),
                 cmocka_unit_test(test_rows_aarch64),
                 cmocka_unit_test(test_walk_x86_64),
                 cmocka_unit_test(test_depth),
