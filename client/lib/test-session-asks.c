@@ -17,6 +17,7 @@
 
 #include <linux/bpf.h>
 
+#include "proc-file.h"
 #include "test-kernel-symbols.h"
 
 #define RING_SIZE (1U << 20)
@@ -166,6 +167,38 @@ static unsigned count_fds(void) {
                 n++;
         closedir(dir);
         return n;
+}
+
+/* From its start on a session fills its tables, by the records that are dispatched. */
+static void test_tables(void **state) {
+        Fixture *f = *state;
+        struct rs_process record = {
+                .r = { .type = RS_RECORD_PROCESS, .event = RS_PROCESS_SEEN, .len = sizeof(record) },
+                .pid = (uint32_t) getpid(), .tid = (uint32_t) getpid(), .start = proc_file_read_start(getpid()),
+        };
+        struct rs_request started = {};
+        const struct rs_table_process *slot;
+        void *tables = mmap(NULL, RS_TABLE_SIZE_MIN, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+
+        assert_ptr_not_equal(tables, MAP_FAILED);
+        assert_int_equal(ringside_session_get_table_size(f->session), 0);
+        f->session->welcome.grants = 0; /* nothing is asked for on the way */
+        f->session->tables = tables;
+        f->session->tables_size = RS_TABLE_SIZE_MIN;
+        assert_int_equal(ringside_session_get_table_size(f->session), RS_TABLE_SIZE_MIN);
+        assert_null(f->session->unwinder);
+        f->announced = true;
+        answer(f, &started.m, RS_STARTED, sizeof(started), RS_OK, -1);
+        assert_return_code(ringside_session_start(f->session), 0);
+        assert_non_null(f->session->unwinder);
+
+        put_record(f, &record, sizeof(record));
+        assert_int_equal(dispatch(f), 1);
+        slot = (const struct rs_table_process *) tables + rs_table_slot(record.pid, record.start);
+        for (unsigned i = 0; i < 10000 && __atomic_load_n(&slot->list, __ATOMIC_ACQUIRE) == 0; i++)
+                (void) usleep(1000);
+        assert_int_equal(slot->pid, record.pid);
+        assert_int_not_equal(__atomic_load_n(&slot->list, __ATOMIC_ACQUIRE), 0);
 }
 
 static void test_names(void **state) {
@@ -534,6 +567,7 @@ static void test_callback_fails(void **state) {
 
 int main(void) {
         const struct CMUnitTest tests[] = {
+                cmocka_unit_test_setup_teardown(test_tables, setup, teardown),
                 cmocka_unit_test_setup_teardown(test_names, setup, teardown),
                 cmocka_unit_test_setup_teardown(test_new_module, setup, teardown),
                 cmocka_unit_test_setup_teardown(test_no_names, setup, teardown),
