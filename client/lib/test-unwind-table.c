@@ -68,7 +68,7 @@ static void check_table(const UnwindTable *table) {
 
         assert_int_equal(table->base % RS_TABLE_PAGE, 0);
         assert_true(table->n_pages > 0 && table->n_rows > 0 && table->n_rules > 0);
-        assert_true(table->n_rules <= RS_TABLE_RULES);
+        assert_true(table->n_rules <= UNWIND_RULES_MAX);
         assert_int_equal(table->rules[0].cfa, RS_CFA_NONE);
         assert_int_equal(table->rows[0] & RS_TABLE_ROW_RULE, 0);
         for (size_t i = 0; i < table->n_rows; i++)
@@ -418,13 +418,14 @@ static void test_dense(_unused_ void **state) {
         make_file(&m, n + 100, &file);
         assert_int_equal(new_table(file.data, file.size, &table), 0);
         check_table(table);
-        assert_int_equal(table->n_rules, RS_TABLE_RULES);
+        assert_int_equal(table->n_rules, UNWIND_RULES_MAX);
+        assert_int_equal(table->n_unknown, 1); /* one row for all that come after */
         /* Rows 1 to 768, padding to 1023, and from there on four pages a chunk. */
         assert_int_equal(table->pages[0] >> 32, 1);
         assert_int_equal(table->pages[3] >> 32, 1024);
         assert_int_equal(table->pages[7] >> 32, 2048);
         for (uint32_t i = 0; i < n; i++)
-                assert_int_equal(cfa_offset(table, MADE_CODE + i), i < RS_TABLE_RULES - 2 ? (int) i + 8 : -2);
+                assert_int_equal(cfa_offset(table, MADE_CODE + i), i < UNWIND_RULES_MAX - 2 ? (int) i + 8 : -2);
         assert_int_equal(cfa_offset(table, MADE_CODE + n), -1);
 }
 

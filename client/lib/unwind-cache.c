@@ -83,7 +83,7 @@ static bool fits_file(const struct file_header *header, const ElfFile *elf) {
                 return false;
         return header->n_pages > 0 && header->n_pages <= UNWIND_PAGES_MAX &&
                header->n_pages <= (end - header->base + RS_TABLE_PAGE - 1) / RS_TABLE_PAGE && header->n_rows > 0 &&
-               header->n_rows <= UNWIND_ROWS_MAX && header->n_rules > 0 && header->n_rules <= RS_TABLE_RULES;
+               header->n_rows <= UNWIND_ROWS_MAX && header->n_rules > 0 && header->n_rules <= UNWIND_RULES_MAX;
 }
 
 static uint32_t checksum(const struct file_header *header, const void *rest, size_t size) {
@@ -265,7 +265,7 @@ static int read_all(int fd, uint8_t *buffer, size_t size) {
 
 static int load(UnwindCache *cache, const ElfFile *elf, const char *name, UnwindTable **ret) {
         const struct file_header largest = { .n_pages = UNWIND_PAGES_MAX, .n_rows = UNWIND_ROWS_MAX,
-                                             .n_rules = RS_TABLE_RULES };
+                                             .n_rules = UNWIND_RULES_MAX };
         _cleanup_close_ int fd = -1;
         _cleanup_free_ uint8_t *data = NULL;
         struct stat st;

@@ -11,6 +11,7 @@
 #include <elf.h>
 #include <string.h>
 
+#include "table.h"
 #include "unwind-cfi.h"
 
 #define ENTRIES_MAX (1U << 22)
@@ -36,8 +37,8 @@ typedef struct Builder {
         CfiEntry *entries;
         size_t n_entries, entries_allocated;
         size_t rows_allocated, rules_allocated;
-        uint32_t *slots; /* numbers of rules by hash, 0: free */
-        size_t n_slots;
+        Table numbers;        /* what is in a rule -> its number */
+        uint32_t recent[256]; /* some of these numbers, 0: none */
         uint64_t covered;  /* everything below has its rows */
         size_t page;       /* that of the rows held */
         uint32_t held[RS_TABLE_PAGE];
@@ -47,7 +48,7 @@ typedef struct Builder {
 
 static void builder_done(Builder *b) {
         free(b->entries);
-        free(b->slots);
+        table_done(&b->numbers);
 }
 
 /* More room for element n. */
@@ -70,60 +71,38 @@ static int reserve(void *array, size_t *allocated, size_t n, size_t element, siz
 
 /* Rules. */
 
-static uint64_t hash_rule(const struct rs_table_rule *rule) {
-        uint64_t a, b;
-
-        memcpy(&a, rule, 8);
-        memcpy(&b, (const uint8_t *) rule + 8, 8);
-        a = (a ^ b * 0x9e3779b97f4a7c15ULL) * 0xff51afd7ed558ccdULL;
-        return a ^ a >> 32;
-}
-
-static size_t find_slot(const Builder *b, const struct rs_table_rule *rule) {
-        size_t i = hash_rule(rule) & (b->n_slots - 1);
-
-        while (b->slots[i] != 0 && memcmp(&b->table->rules[b->slots[i]], rule, sizeof(*rule)) != 0)
-                i = (i + 1) & (b->n_slots - 1);
-        return i;
-}
-
-static int grow_slots(Builder *b) {
-        uint32_t *old = b->slots;
-
-        b->n_slots = MAX(2 * b->n_slots, 1024);
-        b->slots = calloc(b->n_slots, sizeof(*b->slots));
-        free(old);
-        if (!b->slots)
-                return -ENOMEM;
-        for (size_t i = 1; i < b->table->n_rules; i++)
-                b->slots[find_slot(b, &b->table->rules[i])] = (uint32_t) i;
-        return 0;
-}
-
-/* Where there are more than fit, those that come late are unknown. */
+/* Where there are more than one file may have, those that come late are unknown. */
 static int add_rule(Builder *b, const struct rs_table_rule *rule, uint32_t *ret) {
         UnwindTable *table = b->table;
-        size_t slot;
+        TableKey key = {};
+        uint32_t *recent;
+        uint64_t number;
         int r;
 
-        if (2 * table->n_rules >= b->n_slots) {
-                r = grow_slots(b);
-                if (r < 0)
-                        return r;
+        memcpy(&key.a, rule, sizeof(key.a));
+        memcpy(&key.b, (const uint8_t *) rule + sizeof(key.a), sizeof(key.b));
+        /* Rows are millions, of few rules. A file that has them meet in one place has the table asked more often. */
+        recent = &b->recent[(key.a ^ key.b) * 0x9e3779b97f4a7c15ULL >> 56];
+        if (*recent != 0 && memcmp(&table->rules[*recent], rule, sizeof(*rule)) == 0) {
+                *ret = *recent;
+                return 0;
         }
-        slot = find_slot(b, rule);
-        if (b->slots[slot] == 0) {
-                if (table->n_rules == RS_TABLE_RULES) {
+        number = table_get(&b->numbers, key);
+        if (number == 0) {
+                if (table->n_rules == UNWIND_RULES_MAX) {
                         *ret = UNKNOWN_RULE;
                         return 0;
                 }
-                r = reserve(&table->rules, &b->rules_allocated, table->n_rules, sizeof(*rule), RS_TABLE_RULES);
+                number = table->n_rules;
+                r = reserve(&table->rules, &b->rules_allocated, number, sizeof(*rule), UNWIND_RULES_MAX);
                 if (r < 0)
                         return r;
-                table->rules[table->n_rules] = *rule;
-                b->slots[slot] = (uint32_t) table->n_rules++;
+                r = table_put(&b->numbers, key, number);
+                if (r < 0)
+                        return r;
+                table->rules[table->n_rules++] = *rule;
         }
-        *ret = b->slots[slot];
+        *ret = *recent = (uint32_t) number;
         return 0;
 }
 
@@ -132,7 +111,7 @@ static int add_first_rules(Builder *b) {
         uint32_t number;
         int r;
 
-        r = reserve(&b->table->rules, &b->rules_allocated, 0, sizeof(none), RS_TABLE_RULES);
+        r = reserve(&b->table->rules, &b->rules_allocated, 0, sizeof(none), UNWIND_RULES_MAX);
         if (r < 0)
                 return r;
         b->table->rules[b->table->n_rules++] = none;

@@ -19,6 +19,8 @@
 /* 1 GiB of code; 32 MiB of rows. */
 #define UNWIND_PAGES_MAX (1U << 22)
 #define UNWIND_ROWS_MAX (1U << 23)
+/* Of one file, as all together have RS_TABLE_RULES for as long as a session lasts. The largest programs have some 800. */
+#define UNWIND_RULES_MAX 8192U
 
 typedef struct UnwindTable {
         /* The lowest address of the file's code, as the file counts them, rounded down to RS_TABLE_PAGE. */
@@ -36,7 +38,7 @@ typedef struct UnwindTable {
         uint32_t *rows;
         size_t n_rows;
         struct rs_table_rule *rules; /* no two are the same; 0 is none */
-        size_t n_rules;              /* at most RS_TABLE_RULES */
+        size_t n_rules;              /* at most UNWIND_RULES_MAX */
         /* Not kept by the cache: */
         size_t n_entries; /* functions, roughly */
         size_t n_unknown; /* rows of RS_CFA_UNKNOWN */

@@ -8,7 +8,7 @@
 static void check(const UnwindTable *table) {
         size_t next = 1;
 
-        if (table->n_pages == 0 || table->n_rows == 0 || table->n_rules == 0 || table->n_rules > RS_TABLE_RULES ||
+        if (table->n_pages == 0 || table->n_rows == 0 || table->n_rules == 0 || table->n_rules > UNWIND_RULES_MAX ||
             table->rows[0] != 0 || table->rules[0].cfa != RS_CFA_NONE)
                 abort();
         for (size_t i = 0; i < table->n_rows; i++)
