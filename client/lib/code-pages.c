@@ -3,10 +3,9 @@
 #include "code-pages.h"
 
 #include <string.h>
-#include <sys/stat.h>
 #include <sys/uio.h>
 
-#include "util.h"
+#include "process-dir.h"
 
 #define PAGE UINT64_C(4096)
 /* What the kernel maps with a page that is asked for, where it is in memory (fault_around_bytes). */
@@ -17,15 +16,21 @@
 /* Of one call, IOV_MAX. */
 #define BATCH 1024
 
-/* Nobody else's: what is mapped there may be on a file system of theirs, which can keep who reads it waiting. */
+/*
+ * Nobody else's: what is mapped there may be on a file system of theirs, which can keep who reads it waiting. The directory
+ * in /proc is root's where a process is not to be looked into, whoever runs it.
+ */
 static int check_owner(pid_t pid) {
-        char path[32];
-        struct stat st;
+        ProcessDir dir = PROCESS_DIR_INIT;
+        ProcessIdentity identity;
+        int r;
 
-        (void) snprintf(path, sizeof(path), "/proc/%d", (int) pid);
-        if (stat(path, &st) < 0)
-                return errno == ENOENT ? -ESRCH : -errno;
-        return st.st_uid == geteuid() ? 0 : -EPERM;
+        process_dir_find(&dir, "/proc", pid);
+        r = dir.fd < 0 ? -ESRCH : process_dir_read_identity(&dir, &identity);
+        process_dir_done(&dir);
+        if (r < 0)
+                return r;
+        return identity.uid == geteuid() ? 0 : -EPERM;
 }
 
 static int compare_sizes(const void *a, const void *b) {
