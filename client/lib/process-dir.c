@@ -82,8 +82,10 @@ static int open_living_thread(int *process_fd, char **ret_maps, size_t *ret_size
                 if (entry->d_name[0] < '0' || entry->d_name[0] > '9')
                         continue;
                 thread_fd = openat(dirfd(tasks), entry->d_name, O_PATH | O_DIRECTORY | O_CLOEXEC);
-                if (thread_fd < 0)
+                if (thread_fd < 0) {
+                        r = errno == ENOENT ? r : -errno;
                         continue;
+                }
                 r = read_file_at(thread_fd, "maps", MAPS_SIZE_MAX, &maps, &size);
                 if (r == 0 && size > 0) {
                         close_fd(*process_fd);

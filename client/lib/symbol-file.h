@@ -30,7 +30,7 @@ struct SymbolFile {
         ElfFile *elf;
         SymbolTable *symbols; /* NULL: none, or not yet */
         bool loaded;          /* symbols were looked for */
-        bool forgotten;       /* another one takes its place */
+        bool forgotten;       /* to be opened again, where it is met and can be */
         bool opened;          /* the next three are known */
         dev_t st_dev;
         ino_t st_ino;

@@ -225,7 +225,7 @@ static bool is_file_of(const SymbolFile *file, const MapsLine *line) {
 }
 
 static bool is_same_file(const SymbolFile *file, const struct stat *st) {
-        return file->opened && !file->forgotten && file->st_dev == st->st_dev && file->st_ino == st->st_ino &&
+        return file->opened && file->st_dev == st->st_dev && file->st_ino == st->st_ino &&
                file->mapped.size == (uint64_t) st->st_size && file->mtime.tv_sec == st->st_mtim.tv_sec &&
                file->mtime.tv_nsec == st->st_mtim.tv_nsec;
 }
@@ -268,6 +268,7 @@ static SymbolFile *find_opened(const FileQuery *q) {
  */
 static int open_proven(FileQuery *q, int path_fd_) {
         _cleanup_close_ int path_fd = path_fd_;
+        const SymbolFile *opened;
 
         if (path_fd < 0)
                 return path_fd;
@@ -275,9 +276,10 @@ static int open_proven(FileQuery *q, int path_fd_) {
                 return -errno;
         if (is_too_young(q, path_fd))
                 return -ESTALE;
-        if (find_opened(q))
+        opened = find_opened(q);
+        if (opened && !opened->forgotten)
                 return TAKE_FD(path_fd);
-        if (!file_identity_fits(q->identities, path_fd, &q->st, q->line, &q->refresh->dir))
+        if (!opened && !file_identity_fits(q->identities, path_fd, &q->st, q->line, &q->refresh->dir))
                 return -ESTALE;
         return reopen_regular(TAKE_FD(path_fd), &q->st);
 }
@@ -376,8 +378,13 @@ int symbolizer_read_file(Symbolizer *s, MappedFile *file) {
         return load(s, (SymbolFile *) file);
 }
 
-void symbolizer_forget_file(MappedFile *file) {
-        ((SymbolFile *) file)->forgotten = true;
+void symbolizer_forget_file(MappedFile *mapped) {
+        SymbolFile *file = (SymbolFile *) mapped;
+
+        if (file->kind == SYMBOL_FILE_VDSO)
+                file->loaded = false; /* it is in our own memory */
+        else if (file->loaded)
+                file->forgotten = true;
 }
 
 /* Those that have been open for longest read their symbols now. */
@@ -439,11 +446,36 @@ static int new_file(Symbolizer *s, FileQuery *q, SymbolFile **ret) {
         return limit_open(s);
 }
 
+/* What is kept of it stays the same file's; only its fd was closed. */
+static int open_again(Symbolizer *s, SymbolFile *file, FileQuery *q) {
+        ElfFile *before = file->elf;
+        int r;
+
+        r = read_elf(file, q);
+        if (r == -ENOMEM)
+                return r;
+        file->forgotten = false;
+        if (r < 0)
+                return 0;
+        elf_file_free(before);
+        file->loaded = false;
+        s->n_open++;
+        s->oldest_open = MIN(s->oldest_open, (size_t) file->mapped.id - 1);
+        return limit_open(s);
+}
+
+/* It says nothing of the file. */
+static bool is_for_now(int r) {
+        return r == -EMFILE || r == -ENFILE || r == -ENOMEM;
+}
+
 static int get_mapped(Symbolizer *s, FileQuery *q, SymbolFile **ret) {
+        bool for_now;
         SymbolFile *file;
         int r;
 
         q->fd = open_by_path(q);
+        for_now = is_for_now(q->fd);
         if (q->fd < 0) {
                 q->deleted = maps_path_strip_deleted(q->path);
                 q->fd = open_by_range(s, q);
@@ -451,10 +483,15 @@ static int get_mapped(Symbolizer *s, FileQuery *q, SymbolFile **ret) {
                         q->fd = open_by_exe(q);
         }
         file = find_known(q);
-        r = file ? 0 : new_file(s, q, &file);
+        if (file)
+                r = file->forgotten && q->fd >= 0 ? open_again(s, file, q) : 0;
+        else
+                r = new_file(s, q, &file);
         close_fd(q->fd);
         if (r < 0)
                 return r;
+        if (!file->opened)
+                file->forgotten = for_now;
         if (!file->loaded)
                 file->pid = q->refresh->pid;
         file->seen = q->refresh->serial;

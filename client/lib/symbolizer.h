@@ -67,7 +67,7 @@ Symbolizer *symbolizer_free(Symbolizer *symbolizer);
 
 /* Reads of file, which was mapped somewhere, what is wanted, if that was not done yet. Fails with -ENOMEM only. */
 int symbolizer_read_file(Symbolizer *symbolizer, MappedFile *file);
-/* When it is met again, it is opened again, as another file. */
+/* When it is met again, it is opened again, and then read once more. */
 void symbolizer_forget_file(MappedFile *file);
 
 /* Files the symbolizer gave up on (too big, malformed, changed): for one line in the summary. */

@@ -16,6 +16,7 @@
 #include <stdarg.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
 #include <sys/sysmacros.h>
 #include <sys/wait.h>
@@ -549,6 +550,83 @@ static void test_fds_are_bounded(void **state) {
 }
 
 /* The file is deleted, and then the process maps another part of it. */
+/* ---- what else is read of files ---- */
+
+static int count_reading(_unused_ MappedFile *file, _unused_ struct ElfFile *elf, void *userdata) {
+        ++*(unsigned *) userdata;
+        return 0;
+}
+
+/* The file that has what address is of. */
+static MappedFile *find_file(const AddressSpace *space, uint64_t address) {
+        for (size_t i = 0; i < address_space_get_n_mappings(space); i++) {
+                MappedRange range;
+
+                address_space_get_mapping(space, i, &range);
+                if (range.start <= address && address < range.end)
+                        return range.file;
+        }
+        return NULL;
+}
+
+/* As often as it is wanted, and it stays the same file. */
+static void test_read_again(_unused_ void **state) {
+        uint64_t address = (uintptr_t) some_function_of_ours;
+        unsigned n = 0;
+        SymbolizerOptions options = { .read = count_reading, .userdata = &n };
+        _cleanup_symbolizer_ Symbolizer *symbolizer = NULL;
+        _cleanup_space_ AddressSpace *space = NULL;
+        MappedFile *file;
+
+        assert_int_equal(symbolizer_new(&symbolizer, &options), 0);
+        assert_int_equal(address_space_new(&space, symbolizer, getpid()), 0);
+        assert_int_equal(address_space_refresh(space), 1);
+        file = find_file(space, address);
+        assert_non_null(file);
+        symbolizer_forget_file(file); /* there is nothing to forget */
+        for (unsigned i = 1; i < 1000; i++) {
+                assert_return_code(symbolizer_read_file(symbolizer, file), 0);
+                assert_return_code(symbolizer_read_file(symbolizer, file), 0);
+                assert_int_equal(n, i);
+                symbolizer_forget_file(file);
+                assert_return_code(symbolizer_read_file(symbolizer, file), 0);
+                assert_int_equal(n, i);
+                assert_int_equal(address_space_refresh(space), 0);
+                assert_ptr_equal(find_file(space, address), file);
+        }
+}
+
+static void limit_fds(rlim_t n) {
+        struct rlimit limit;
+
+        assert_int_equal(getrlimit(RLIMIT_NOFILE, &limit), 0);
+        limit.rlim_cur = n;
+        assert_int_equal(setrlimit(RLIMIT_NOFILE, &limit), 0);
+}
+
+/* That there were no fds for a file says nothing of it. */
+static void test_no_fds(_unused_ void **state) {
+        uint64_t address = (uintptr_t) some_function_of_ours;
+        _cleanup_symbolizer_ Symbolizer *symbolizer = NULL;
+        _cleanup_space_ AddressSpace *space = NULL;
+        struct rlimit before;
+        int lowest;
+
+        assert_int_equal(symbolizer_new(&symbolizer, NULL), 0);
+        assert_int_equal(address_space_new(&space, symbolizer, getpid()), 0);
+        assert_int_equal(getrlimit(RLIMIT_NOFILE, &before), 0);
+        lowest = dup(0);
+        assert_true(lowest >= 0);
+        close(lowest);
+        limit_fds((rlim_t) lowest + 2); /* maps can be read */
+        assert_int_equal(address_space_refresh(space), 1);
+        limit_fds(before.rlim_cur);
+        assert_int_equal(find_file(space, address)->size, 0);
+        assert_int_equal(address_space_refresh(space), 1);
+        assert_int_not_equal(find_file(space, address)->size, 0);
+        assert_int_equal(address_space_refresh(space), 0);
+}
+
 static void test_moved_after_deletion(void **state) {
         _cleanup_symbolizer_ Symbolizer *symbolizer = NULL;
         _cleanup_space_ AddressSpace *space = NULL;
@@ -691,6 +769,8 @@ int main(void) {
                 cmocka_unit_test(test_leader_is_gone),
                 cmocka_unit_test(test_zombie),
                 cmocka_unit_test_setup_teardown(test_fds_are_bounded, set_up_directory, tear_down_directory),
+                cmocka_unit_test(test_read_again),
+                cmocka_unit_test(test_no_fds),
                 cmocka_unit_test_setup_teardown(test_moved_after_deletion, set_up_directory,
                                                 tear_down_directory),
                 cmocka_unit_test_setup_teardown(test_other_inode_or_device, set_up_directory,

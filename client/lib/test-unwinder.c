@@ -15,6 +15,7 @@
 #include <stdarg.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/resource.h>
 #include <sys/uio.h>
 #include <sys/wait.h>
 #include <time.h>
@@ -128,6 +129,8 @@ static void child_main(int in, int out) {
                         }
                 if (c == 'a' && mmap((void *) UNTOUCHED, UNTOUCHED_SIZE, PROT_READ | PROT_EXEC,
                                      MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED, -1, 0) == MAP_FAILED)
+                        _exit(1);
+                if (c == 'u' && setuid(65534) < 0)
                         _exit(1);
                 if (write(out, &c, 1) != 1)
                         break;
@@ -541,6 +544,13 @@ static void test_every_page(_unused_ void **state) {
         assert_int_equal(code_pages_touch(gone.pid, &m, 1, true), -ESRCH);
         if (geteuid() != 0)
                 assert_int_equal(code_pages_touch(1, &m, 1, true), -EPERM);
+        else {
+                child = child_new();
+                child_do(&child, 'a');
+                child_do(&child, 'u'); /* has its /proc/PID owned by root */
+                assert_int_equal(code_pages_touch(child.pid, &m, 1, true), -EPERM);
+                child_end(&child);
+        }
 }
 
 /* Its end was not told, and the number is another's. */
@@ -614,6 +624,35 @@ static void test_slow_table(void **state) {
         child_end(&child);
 }
 
+/* Where no file can be opened for a while, what is there stays, and what is not comes afterwards. */
+static void test_no_fds(void **state) {
+        Fixture *f = *state;
+        Child child = child_new(), other = child_new();
+        uint64_t library, vdso = find_mapped(child.pid, "[vdso]", NULL, 0, NULL), readings;
+        struct rlimit before, none;
+
+        note(f, &child, RINGSIDE_PROCESS_SEEN, 1);
+        assert_true(wait_for(f, &child, has_address, vdso));
+        child_do(&child, 'l');
+        library = find_mapped(child.pid, "libresolv", NULL, 0, NULL);
+        pause_ms(100);
+        readings = statistics(f).readings;
+        assert_return_code(getrlimit(RLIMIT_NOFILE, &before), errno);
+        none = (struct rlimit){ .rlim_cur = 0, .rlim_max = before.rlim_max };
+        assert_return_code(setrlimit(RLIMIT_NOFILE, &none), errno);
+        note_mapping(f, &child, library);
+        note(f, &other, RINGSIDE_PROCESS_SEEN, 1);
+        assert_true(wait_for(f, &child, has_read, readings + 2));
+        pause_ms(20);
+        assert_return_code(setrlimit(RLIMIT_NOFILE, &before), errno);
+        assert_true(has_address(f, &child, vdso));
+        assert_int_equal(statistics(f).processes, 2);
+        assert_true(wait_for(f, &child, has_address, library));
+        assert_true(wait_for(f, &other, has_address, vdso));
+        child_end(&child);
+        child_end(&other);
+}
+
 static bool is_mapped(void *at) {
         unsigned char page;
 
@@ -661,6 +700,7 @@ int main(int argc, char **argv) {
                 cmocka_unit_test_setup_teardown(test_gone, set_up, tear_down),
                 cmocka_unit_test_setup_teardown(test_overflow, set_up, tear_down),
                 cmocka_unit_test_setup_teardown(test_slow_table, set_up, tear_down),
+                cmocka_unit_test_setup_teardown(test_no_fds, set_up, tear_down),
                 cmocka_unit_test_setup_teardown(test_stalled, set_up, tear_down),
         };
 

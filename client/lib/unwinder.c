@@ -345,16 +345,21 @@ static int read_files(Unwinder *u, Process *process) {
         return r;
 }
 
-/* The kernel's start and what /proc tells of it differ by up to a tick. */
-static bool is_the_same(Process *process) {
+/* The kernel's start and what /proc tells of it differ by up to a tick. -ESRCH: it is gone; others: who knows. */
+static int verify(Process *process) {
         uint64_t start;
+        ssize_t r;
+        char c;
 
         if (process->verified)
-                return true;
-        start = proc_file_read_start(process->pid);
-        process->verified = start != 0 && (start > process->start ? start - process->start : process->start - start) <
-                                                  100 * NSEC_PER_MSEC;
-        return process->verified;
+                return 0;
+        start = proc_file_read_start((pid_t) process->pid);
+        if (start == 0) {
+                r = proc_file_read((pid_t) process->pid, "stat", &c, 1);
+                return r >= 0 || r == -ENOENT ? -ESRCH : (int) r;
+        }
+        process->verified = (start > process->start ? start - process->start : process->start - start) < 100 * NSEC_PER_MSEC;
+        return process->verified ? 0 : -ESRCH;
 }
 
 /* 1: something has changed, 0: not, or an error that process_dir_open() has. Files are not read yet. */
@@ -362,16 +367,20 @@ static int read_mappings(Unwinder *u, Process *process) {
         int r;
 
         u->statistics.readings++;
-        if (!is_the_same(process))
-                return -ESRCH;
+        r = verify(process);
+        if (r < 0)
+                return r;
         if (!process->space) {
                 r = address_space_new(&process->space, u->symbolizer, (pid_t) process->pid);
                 if (r < 0)
                         return r;
         }
         r = address_space_refresh(process->space);
-        if (r >= 0 && forget_files(u, process))
-                r = address_space_refresh(process->space);
+        if (r >= 0 && forget_files(u, process)) {
+                int again = address_space_refresh(process->space);
+
+                r = again < 0 ? again : MAX(r, again);
+        }
         if (r < 0)
                 return r;
         publish(u, process); /* what is known of other processes is there at once */
@@ -406,13 +415,13 @@ static void read_process(Unwinder *u, Process *process) {
                 forget_process(u, process);
                 return;
         }
-        if (r == -ENOMEM) {
-                retry_later(u, process);
-                return;
-        }
-        if (r < 0) { /* somebody else's, in a session that has everybody's */
+        if (r == -EPERM || r == -EACCES || r == -EFBIG) { /* somebody else's, in a session that has everybody's */
                 process->hidden = true;
                 withdraw(u, process);
+                return;
+        }
+        if (r < 0) { /* no memory, no fds: what is known of it still holds */
+                retry_later(u, process);
                 return;
         }
         publish(u, process);
@@ -424,7 +433,8 @@ static void touch_process(Unwinder *u, Process *process) {
         const struct rs_table_mapping *mappings;
         size_t n;
 
-        if (!process->list || !is_the_same(process))
+        process->verified = false; /* it may have become somebody else's since it was read */
+        if (!process->list || verify(process) < 0)
                 return;
         mappings = unwind_list_get_mappings(process->list, &n);
         /* As long as no walk says that one is missing, it need not be each of them. Who may not once, as where Yama forbids it, need not try again so soon. */
