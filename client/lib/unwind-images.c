@@ -44,6 +44,7 @@ struct UnwindImages {
         Image *all;
         Image *oldest, *newest; /* ready, and in no list */
         Table by_identity;
+        uint32_t unknown; /* number of the rule that takes the place of those that there is no number for */
         size_t n_waiting;
         uint64_t generation;
         UnwindImagesStatistics statistics;
@@ -66,13 +67,18 @@ static uint64_t now_monotonic(void) {
 }
 
 int unwind_images_new(UnwindImages **ret, UnwindMemory *memory, UnwindCache *cache) {
-        UnwindImages *images = calloc(1, sizeof(*images));
+        static const struct rs_table_rule unknown = { .cfa = RS_CFA_UNKNOWN };
+        _cleanup_(unwind_images_freep) UnwindImages *images = calloc(1, sizeof(*images));
+        int r;
 
         if (!images)
                 return -ENOMEM;
         images->memory = memory;
         images->cache = cache;
-        *ret = images;
+        r = unwind_memory_add_rule(memory, &unknown, &images->unknown);
+        if (r < 0)
+                return r;
+        *ret = TAKE_PTR(images);
         return 0;
 }
 
@@ -148,8 +154,11 @@ static int number_rules(UnwindImages *images, const UnwindTable *table, uint32_t
         for (size_t i = 0; i < table->n_rules; i++) {
                 int r = unwind_memory_add_rule(images->memory, &table->rules[i], &numbers[i]);
 
-                if (r < 0)
-                        return r == -ENOBUFS ? -E2BIG : r; /* rules stay: there never will be */
+                if (r == -ENOBUFS) { /* rules stay: there never will be one */
+                        numbers[i] = images->unknown;
+                        images->statistics.unknown_rules++;
+                } else if (r < 0)
+                        return r;
         }
         return 0;
 }
@@ -178,12 +187,14 @@ static int image_place(UnwindImages *images, Image *image, const UnwindTable *ta
         image->bytes = page_bytes(table) + table->n_rows * sizeof(uint32_t);
         if (image->bytes > unwind_memory_get_size(images->memory))
                 return -E2BIG;
-        r = number_rules(images, table, numbers);
-        if (r < 0)
-                return r;
         r = take_room(images, image->bytes, now, &image->extent);
         if (r < 0)
                 return r;
+        r = number_rules(images, table, numbers); /* what has no room takes no numbers either */
+        if (r < 0) {
+                unwind_memory_give_back(images->memory, &image->extent, now);
+                return r;
+        }
         copy_table(images, image, table, numbers);
         image->base = table->base;
         image->n_pages = (uint32_t) table->n_pages;
