@@ -386,6 +386,38 @@ static void test_damaged(_unused_ void **state) {
 
 #define HEADER_SIZE 48
 
+static uint32_t add_to_checksum(uint32_t crc, const void *data, size_t size) {
+        return (uint32_t) crc32_z(crc, data, size);
+}
+
+static uint32_t add_table_to_checksum(uint32_t crc, const UnwindTable *table) {
+        crc = add_to_checksum(crc, &table->base, sizeof(table->base));
+        crc = add_to_checksum(crc, table->pages, table->n_pages * sizeof(*table->pages));
+        crc = add_to_checksum(crc, table->rows, table->n_rows * sizeof(*table->rows));
+        return add_to_checksum(crc, table->rules, table->n_rules * sizeof(*table->rules));
+}
+
+/* Tables that are made otherwise than those that somebody may have kept are of another version. */
+static void test_version(_unused_ void **state) {
+        static const char *const names[] = {"x86-64", "x86-64-debug", "x86-64-both", "aarch64", "aarch64-debug", "many"};
+        _cleanup_(world_done) World world;
+        _cleanup_free_ uint8_t *data = NULL;
+        uint32_t crc = 0;
+        size_t size;
+
+        for (size_t i = 0; i < ELEMENTSOF(names); i++) {
+                _cleanup_(unwind_table_freep) UnwindTable *table = make_table(names[i]);
+
+                crc = add_table_to_checksum(crc, table);
+        }
+        /* And how one is written, but for magic, version and checksum. */
+        world_init(&world);
+        data = read_kept(&world, &size);
+        crc = add_to_checksum(crc, data + 16, size - 16);
+        if (crc != UNWIND_CACHE_TABLES)
+                fail_msg("tables have changed: UNWIND_CACHE_TABLES is 0x%08xU now", crc);
+}
+
 static void seal(uint8_t *data, size_t size) {
         uint32_t crc = (uint32_t) crc32(0, data + 16, (unsigned) (size - 16));
 
@@ -449,6 +481,7 @@ int main(void) {
                 cmocka_unit_test(test_gone),
                 cmocka_unit_test(test_bounded),
                 cmocka_unit_test(test_two_clients),
+                cmocka_unit_test(test_version),
                 cmocka_unit_test(test_damaged),
                 cmocka_unit_test(test_sealed_damage),
         };

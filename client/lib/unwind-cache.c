@@ -13,8 +13,6 @@
 
 #include "unwind-identity.h"
 
-/* Raised whenever the format changes, or what tables are made of. */
-#define VERSION 1
 #define SUFFIX ".table"
 #define NAME_SIZE (UNWIND_IDENTITY_SIZE + sizeof(SUFFIX))
 #define SUFFIX_NEW ".new"
@@ -114,7 +112,7 @@ int unwind_cache_parse(const ElfFile *elf, const void *data, size_t size, Unwind
         memcpy(&header, data, sizeof(header));
         if (memcmp(header.magic, MAGIC, sizeof(header.magic)) != 0)
                 return -EBADMSG;
-        if (header.version != VERSION)
+        if (header.version != UNWIND_CACHE_VERSION)
                 return -ESTALE;
         if (!fits_file(&header, elf) || size != file_size(&header) ||
             header.crc != checksum(&header, rest, size - sizeof(header)))
@@ -305,7 +303,7 @@ static uint8_t *serialize(const UnwindTable *table, const ElfFile *elf, size_t *
         uint64_t start;
         struct file_header header = {
                 .magic = MAGIC,
-                .version = VERSION,
+                .version = UNWIND_CACHE_VERSION,
                 .machine = elf_file_get_machine(elf),
                 .n_pages = (uint32_t) table->n_pages,
                 .n_rows = (uint32_t) table->n_rows,
