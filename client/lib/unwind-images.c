@@ -3,7 +3,6 @@
 #include "unwind-images.h"
 
 #include <string.h>
-#include <time.h>
 
 #include "symbol-file.h"
 #include "table.h"
@@ -58,13 +57,6 @@ struct UnwindList {
         Image **images; /* NULL: no file, or none that could be read */
         struct rs_table_mapping mappings[];
 };
-
-static uint64_t now_monotonic(void) {
-        struct timespec t;
-
-        (void) clock_gettime(CLOCK_MONOTONIC, &t);
-        return (uint64_t) t.tv_sec * UINT64_C(1000000000) + (uint64_t) t.tv_nsec;
-}
 
 int unwind_images_new(UnwindImages **ret, UnwindMemory *memory, UnwindCache *cache) {
         static const struct rs_table_rule unknown = { .cfa = RS_CFA_UNKNOWN };
@@ -217,7 +209,7 @@ static void leave(UnwindImages *images, Image *image, uint64_t now) {
 }
 
 static int image_fill(UnwindImages *images, Image *image, ElfFile *elf) {
-        uint64_t now = now_monotonic();
+        uint64_t now = now_ns(CLOCK_MONOTONIC);
         UnwindTable *table;
         int r;
 
@@ -292,7 +284,7 @@ int unwind_images_read(MappedFile *file, ElfFile *elf, void *userdata) {
 }
 
 uint64_t unwind_images_tick(UnwindImages *images) {
-        uint64_t now = now_monotonic();
+        uint64_t now = now_ns(CLOCK_MONOTONIC);
 
         for (Image *image = images->all; image && images->n_waiting > 0; image = image->next) {
                 int r;
@@ -317,7 +309,7 @@ uint64_t unwind_images_get_generation(const UnwindImages *images) {
 bool unwind_images_wants_file(const UnwindImages *images, const MappedFile *file) {
         const Image *image = file->userdata;
 
-        return image && image->state == IMAGE_LEFT && now_monotonic() >= image->retry &&
+        return image && image->state == IMAGE_LEFT && now_ns(CLOCK_MONOTONIC) >= image->retry &&
                unwind_memory_could_have(images->memory, image->bytes);
 }
 
@@ -431,7 +423,7 @@ int unwind_list_new(UnwindList **ret, UnwindImages *images, const AddressSpace *
                 return 0;
         }
         bytes = list->n * sizeof(list->mappings[0]);
-        r = take_room(images, bytes, now_monotonic(), &list->extent);
+        r = take_room(images, bytes, now_ns(CLOCK_MONOTONIC), &list->extent);
         if (r < 0) {
                 list_free(list);
                 return r;
@@ -456,7 +448,7 @@ UnwindList *unwind_list_unref(UnwindList *list, UnwindImages *images) {
         for (uint32_t i = 0; i < list->n; i++)
                 if (list->images[i])
                         image_unref(images, list->images[i]);
-        unwind_memory_give_back(images->memory, &list->extent, now_monotonic());
+        unwind_memory_give_back(images->memory, &list->extent, now_ns(CLOCK_MONOTONIC));
         list_free(list);
         return NULL;
 }
