@@ -37,7 +37,7 @@ typedef struct UnwindCache UnwindCache;
 
 /*
  * path: a directory that is made where its parent is there; NULL: as above. -ENOENT: there is no home for it; -EPERM: it
- * belongs to somebody else, or others may write there.
+ * or its home belongs to somebody else, or others may write there. Others may not look into it, either.
  */
 int unwind_cache_new(UnwindCache **ret, const char *path, uint64_t size_max);
 UnwindCache *unwind_cache_free(UnwindCache *cache);
