@@ -32,10 +32,11 @@
 /* Readings of one process: at least so far apart, which doubles while nothing changes; and at this share of the time. */
 #define INTERVAL_MIN (5 * NSEC_PER_MSEC)
 #define INTERVAL_MAX (40 * NSEC_PER_MSEC)
-#define SHARE 20
+#define SHARE 100
 /* After an exec: the first reading that follows, each next one after twice the time. */
 #define FOLLOW_MIN (2 * NSEC_PER_MSEC)
 #define FOLLOW_UPS 5
+#define FOLLOW_SHARE 4
 /* All readings together may take this share of the time, and so much at once; then those for which no sample asks are left. */
 #define TOTAL_SHARE 4
 #define CREDIT_MAX (250 * (int64_t) NSEC_PER_MSEC)
@@ -393,7 +394,7 @@ static void plan_next(Unwinder *u, Process *process, bool changed, uint64_t cost
         process->interval = changed ? INTERVAL_MIN : MIN(process->interval * 2, INTERVAL_MAX);
         process->next = t + MAX(process->interval, cost * SHARE);
         if (process->follow_ups > 0 && may_spend(u)) {
-                want_reading(u, process, t + MAX(process->follow_interval, cost * SHARE));
+                want_reading(u, process, t + MAX(process->follow_interval, cost * FOLLOW_SHARE));
                 process->follow_ups--;
                 process->follow_interval *= 2;
         }
