@@ -275,33 +275,39 @@ __noinline int mapping_tell(void) {
 
 #define MAPPING_IS_NO_CODE 0
 #define MAPPING_IS_CODE 1
-#define MAPPING_UNREADABLE 2 /* it was asked for another in this sample, or cannot be now: the stack's next sample may know */
+#define MAPPING_UNREADABLE 2 /* nothing is known of it */
 
 /*
  * Whether there is something executable at an address, or was when it was looked at: a program that changes its mappings
- * all the time would have none known for long enough. Tells of it, too.
+ * all the time would have none known for long enough.
  */
 __noinline int mapping_is_code(__u64 address) {
         struct mapping_scratch *s = mapping_scratch_get();
-        struct mapped_set *set;
-        bool asked;
+        struct mapped_set *set = s && s->usable ? mapped_set_get(s->key, address) : 0;
 
-        if (!s || !s->usable || address == 0 || address >= TASK_SIZE_MAX)
+        if (!set)
                 return MAPPING_UNREADABLE;
-        set = mapped_set_get(s->key, address);
-        for (int i = 0; set && i < MAPPED_WAYS; i++) {
+        for (int i = 0; i < MAPPED_WAYS; i++) {
                 const struct mapped *m = &set->ways[i];
 
                 if (address >= m->start && address < m->end && m->tag == mapped_tag(s->key, m) &&
                     (m->identity != 0 || m->sequence == s->sequence))
                         return m->identity != 0 ? MAPPING_IS_CODE : MAPPING_IS_NO_CODE;
         }
+        return MAPPING_UNREADABLE;
+}
+
+/* So that it is known afterwards; false: it is not, as where another one was asked for in this sample. */
+static __always_inline bool mapping_ask(__u64 address) {
+        struct mapping_scratch *s = mapping_scratch_get();
+        bool told;
+
+        if (!s || !s->usable || address >= TASK_SIZE_MAX)
+                return false;
         s->address = address;
-        asked = mapping_tell();
+        told = mapping_tell();
         s->address = 0;
-        if (!s->found)
-                return asked ? MAPPING_IS_NO_CODE : MAPPING_UNREADABLE;
-        return s->mapped.identity != 0 ? MAPPING_IS_CODE : MAPPING_IS_NO_CODE;
+        return told;
 }
 
 /*

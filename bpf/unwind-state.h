@@ -44,6 +44,7 @@ struct unwind {
         __u64 lookup;     /* the address that a mapping is looked for */
         __u64 list;       /* where the mappings of the process begin, in bytes */
         __u64 n_list;
+        __u64 ask;        /* of the frame to be cut first, where it is not known what is mapped there; 0: it is */
         __u64 tgid, exec_id; /* what a stack's id begins with */
         __u32 n_signals;   /* signal frames so far */
         __u32 guessed_at;  /* the first frame that was found by frame pointer; NOT_GUESSED */

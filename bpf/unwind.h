@@ -624,6 +624,7 @@ static long call_turn(__u32 i, void *unused) {
                 return TURN_GOES_ON;
         s->unwind.cut = frame;
         s->unwind.hidden = may_be == CALL_UNREADABLE;
+        s->unwind.ask = s->frames[frame] & RS_FRAME_EXACT && s->unwind.hidden ? address : 0;
         return TURN_IS_LAST;
 }
 
@@ -637,8 +638,18 @@ static long hash_turn(__u32 i, void *unused) {
 }
 
 /* How a walk has ended that came to what nothing has called, as its last frame. */
-static __always_inline enum rs_walk_end end_of_beginning(int is_code) {
+static __always_inline enum rs_walk_end end_of_beginning(__u64 address) {
+        int is_code = mapping_is_code(address);
+
+        if (is_code == MAPPING_UNREADABLE && mapping_ask(address))
+                is_code = mapping_is_code(address);
         return is_code == MAPPING_IS_CODE ? RS_WALK_COMPLETE : is_code == MAPPING_UNREADABLE ? RS_WALK_UNREADABLE : RS_WALK_NO_CALL;
+}
+
+static __always_inline void unwind_find_cut(struct scratch *s) {
+        s->unwind.cut = s->walk.n;
+        s->unwind.ask = 0;
+        repeat(RS_FRAMES_MAX, call_turn, 0);
 }
 
 /*
@@ -649,8 +660,10 @@ static __always_inline enum rs_walk_end end_of_beginning(int is_code) {
 static __always_inline bool unwind_cut(struct scratch *s) {
         if (!has_tables || !s->unwind.used)
                 return false;
-        s->unwind.cut = s->walk.n;
-        repeat(RS_FRAMES_MAX, call_turn, 0);
+        unwind_find_cut(s);
+        /* Not within the loop: the verifier adds up the stacks of all that calls each other. */
+        if (s->unwind.ask != 0 && mapping_ask(s->unwind.ask))
+                unwind_find_cut(s);
         if (s->unwind.cut >= s->walk.n)
                 return false;
         if (s->unwind.hidden)
@@ -658,7 +671,7 @@ static __always_inline bool unwind_cut(struct scratch *s) {
         else if (s->walk.end != RS_WALK_COMPLETE || s->unwind.cut + 1 != s->walk.n)
                 s->walk.end = RS_WALK_NO_CALL;
         else
-                s->walk.end = end_of_beginning(mapping_is_code(s->frames[s->unwind.cut & RS_FRAMES_MAX] & ~RS_FRAME_EXACT));
+                s->walk.end = end_of_beginning(s->frames[s->unwind.cut & RS_FRAMES_MAX] & ~RS_FRAME_EXACT);
         s->walk.n = s->unwind.cut;
         hash_begin(&s->walk.hash);
         hash_add(&s->walk.hash, s->unwind.tgid);

@@ -10,6 +10,7 @@
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <time.h>
 #include <unistd.h>
 
 #define _cleanup_(f) __attribute__((cleanup(f)))
@@ -95,3 +96,10 @@ static inline void close_fds_but(const int *kept, size_t n) {
                 while (retry_result_ < 0 && errno == EINTR);                                                           \
                 retry_result_;                                                                                         \
         })
+
+static inline uint64_t now_ns(clockid_t clock) {
+        struct timespec t = {};
+
+        (void) clock_gettime(clock, &t);
+        return (uint64_t) t.tv_sec * UINT64_C(1000000000) + (uint64_t) t.tv_nsec;
+}

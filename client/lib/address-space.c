@@ -11,7 +11,6 @@
 
 #include <limits.h>
 #include <string.h>
-#include <time.h>
 
 #include "mapping-list.h"
 #include "perf-map.h"
@@ -186,13 +185,6 @@ static bool mappings_equal(const Mappings *a, const Mappings *b) {
         return true;
 }
 
-static uint64_t now(clockid_t clock) {
-        struct timespec ts;
-
-        clock_gettime(clock, &ts);
-        return (uint64_t) ts.tv_sec * UINT64_C(1000000000) + (uint64_t) ts.tv_nsec;
-}
-
 static int open_perf_map(AddressSpace *space, ProcessDir *dir) {
         _cleanup_(perf_map_freep) PerfMap *map = NULL;
         int r;
@@ -224,7 +216,7 @@ static int open_perf_map_by_pid(AddressSpace *space) {
 
 /* dir NULL: to be opened where it is needed. Returns 0 or -ENOMEM: having no names is no error. */
 static int update_perf_map(AddressSpace *space, ProcessDir *dir) {
-        uint64_t start = now(CLOCK_MONOTONIC), spent;
+        uint64_t start = now_ns(CLOCK_MONOTONIC), spent;
         int r = 0;
 
         if (start < space->next_perf_check)
@@ -236,7 +228,7 @@ static int update_perf_map(AddressSpace *space, ProcessDir *dir) {
                 if (r >= 0)
                         r = perf_map_update(space->perf_map);
         }
-        spent = now(CLOCK_MONOTONIC) - start;
+        spent = now_ns(CLOCK_MONOTONIC) - start;
         space->next_perf_check = start + spent + MAX(PERF_MAP_INTERVAL, spent * PERF_MAP_PATIENCE);
         return r == -ENOMEM ? r : 0;
 }
@@ -298,7 +290,7 @@ int address_space_refresh(AddressSpace *space) {
         Refresh refresh = { .dir = PROCESS_DIR_INIT, .pid = space->pid };
         _cleanup_free_ char *text = NULL;
         size_t size;
-        uint64_t time = now(CLOCK_BOOTTIME);
+        uint64_t time = now_ns(CLOCK_BOOTTIME);
         int r;
 
         r = process_dir_open(&refresh.dir, symbolizer_get_proc(space->symbolizer), space->pid, &text, &size);

@@ -12,7 +12,6 @@
 #include <linux/magic.h>
 #include <sys/sysmacros.h>
 #include <sys/vfs.h>
-#include <time.h>
 
 #include "util.h"
 
@@ -22,13 +21,6 @@
 /* A fiftieth of the time, and no more than this at once. */
 #define SHARE 50
 #define CREDIT_MAX (200 * INT64_C(1000000))
-
-static uint64_t now_monotonic(void) {
-        struct timespec t;
-
-        (void) clock_gettime(CLOCK_MONOTONIC, &t);
-        return (uint64_t) t.tv_sec * UINT64_C(1000000000) + (uint64_t) t.tv_nsec;
-}
 
 /* "MOUNT PARENT MAJOR:MINOR ROOT ..." */
 static bool mount_is_of_device(int proc_fd, const char *name, uint64_t mount, const MapsLine *line) {
@@ -63,7 +55,7 @@ static bool may_look(FileIdentities *identities, uint64_t now) {
 
 static bool is_on_mount_of_device(FileIdentities *identities, int fd, const struct stat *st, const MapsLine *line,
                                   const ProcessDir *dir) {
-        uint64_t now = now_monotonic();
+        uint64_t now = now_ns(CLOCK_MONOTONIC);
         MountVerdict *v = identities->known;
         struct statx stx;
 
@@ -86,7 +78,7 @@ static bool is_on_mount_of_device(FileIdentities *identities, int fd, const stru
                         (dir->fd >= 0 && mount_is_of_device(dir->fd, "mountinfo", stx.stx_mnt_id, line)),
                 .until = now + KNOWN_NS,
         };
-        identities->credit -= (int64_t) (now_monotonic() - now);
+        identities->credit -= (int64_t) (now_ns(CLOCK_MONOTONIC) - now);
         return v->fits;
 }
 

@@ -7,7 +7,6 @@
 #include "processes.h"
 
 #include <string.h>
-#include <time.h>
 
 #include "proc-file.h"
 #include "util.h"
@@ -30,13 +29,6 @@
 
 /* Whom samples of softirq work on an idle CPU are counted for, which has number 0. */
 #define IDLE_COMM "idle softirq"
-
-static uint64_t now(clockid_t clock) {
-        struct timespec ts;
-
-        (void) clock_gettime(clock, &ts);
-        return ts.tv_sec * 1000000000ULL + ts.tv_nsec;
-}
 
 static Process *process_free(Process *process) {
         if (!process)
@@ -183,7 +175,7 @@ static bool same_start(uint64_t a, uint64_t b) {
 }
 
 int process_refresh(Processes *processes, Process *process, RefreshReason reason) {
-        uint64_t before = now(CLOCK_MONOTONIC), after, cost;
+        uint64_t before = now_ns(CLOCK_MONOTONIC), after, cost;
         int r;
 
         if (process->gone || process->kernel)
@@ -193,7 +185,7 @@ int process_refresh(Processes *processes, Process *process, RefreshReason reason
                 return 0;
 
         /* What it takes is CPU time: to wait for a processor costs nobody anything. */
-        cost = now(CLOCK_THREAD_CPUTIME_ID);
+        cost = now_ns(CLOCK_THREAD_CPUTIME_ID);
         /* Records may be so old that the number is another's by now. */
         r = same_start(process->start, proc_file_read_start(process->pid)) ? address_space_refresh(process->space) : -ESRCH;
         if (r == -ENOMEM)
@@ -203,8 +195,8 @@ int process_refresh(Processes *processes, Process *process, RefreshReason reason
         if (r > 0)
                 process_invalidate(processes, process);
 
-        after = now(CLOCK_MONOTONIC);
-        cost = now(CLOCK_THREAD_CPUTIME_ID) - cost;
+        after = now_ns(CLOCK_MONOTONIC);
+        cost = now_ns(CLOCK_THREAD_CPUTIME_ID) - cost;
         if (r > 0 || reason == REFRESH_NOW)
                 process->refresh_interval = REFRESH_MIN;
         else if (reason == REFRESH_MISSING)

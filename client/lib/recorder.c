@@ -11,7 +11,6 @@
 #include <pthread.h>
 #include <string.h>
 #include <sys/eventfd.h>
-#include <time.h>
 
 #include "alive.h"
 #include "error.h"
@@ -65,13 +64,6 @@ struct RingsideRecorder {
         RingsideRecorderStatistics statistics;
         RingsideStatistics session_statistics;
 };
-
-static uint64_t now_ns(clockid_t clock) {
-        struct timespec ts;
-
-        (void) clock_gettime(clock, &ts);
-        return ts.tv_sec * 1000000000ULL + ts.tv_nsec;
-}
 
 /* ---- the thread ---- */
 

@@ -9,7 +9,6 @@
 #include <fcntl.h>
 #include <string.h>
 #include <sys/syscall.h>
-#include <time.h>
 
 #include "decode.h"
 #include "session-internal.h"
@@ -27,13 +26,6 @@ enum {
         MAPS_KNOWN = 1, /* all that will be */
         MAPS_WANTED = 2,
 };
-
-static uint64_t now(clockid_t clock) {
-        struct timespec t;
-
-        (void) clock_gettime(clock, &t);
-        return (uint64_t) t.tv_sec * 1000000000ULL + (uint64_t) t.tv_nsec;
-}
 
 /* ---- whom to ask for ---- */
 
@@ -120,7 +112,7 @@ int session_maps_note(RingsideSession *session, const RingsideRecord *record) {
 
 static int deliver(RingsideSession *session, const struct rs_mappings *answer, uint32_t pid, RingsideRecordFunc func,
                    void *userdata) {
-        uint64_t time = now(CLOCK_BOOTTIME);
+        uint64_t time = now_ns(CLOCK_BOOTTIME);
         int n = 0;
 
         for (uint32_t at = 0; at < answer->size;) {
@@ -182,7 +174,7 @@ static int ask(RingsideSession *session, SessionMapsRequest wanted, RingsideReco
 }
 
 static void earn(SessionMaps *maps) {
-        uint64_t t = now(CLOCK_MONOTONIC);
+        uint64_t t = now_ns(CLOCK_MONOTONIC);
 
         maps->credit = maps->credited == 0 ? CREDIT_MAX
                                            : MIN(maps->credit + (int64_t) ((t - maps->credited) / SHARE), CREDIT_MAX);
@@ -197,10 +189,10 @@ int session_maps_serve(RingsideSession *session, RingsideRecordFunc func, void *
                 return 0;
         earn(maps);
         while (maps->n > 0 && maps->credit > 0 && !session->ended) {
-                uint64_t before = now(CLOCK_MONOTONIC);
+                uint64_t before = now_ns(CLOCK_MONOTONIC);
                 int r = ask(session, dequeue(maps), func, userdata);
 
-                maps->credit -= (int64_t) (now(CLOCK_MONOTONIC) - before);
+                maps->credit -= (int64_t) (now_ns(CLOCK_MONOTONIC) - before);
                 if (r < 0)
                         return r;
                 n += r;

@@ -5,7 +5,6 @@
  * the generation that was there already is no news; as a rule it comes without a memfd, which a session gives once.
  */
 
-#include <time.h>
 
 #include "session-internal.h"
 #include "util.h"
@@ -14,13 +13,6 @@
 #define INTERVAL (1000 * NSEC_PER_MSEC)
 /* For a new module: whoever loads and unloads modules in a loop does not keep us from the ring. */
 #define INTERVAL_MODULE (100 * NSEC_PER_MSEC)
-
-static uint64_t now(void) {
-        struct timespec t;
-
-        (void) clock_gettime(CLOCK_MONOTONIC, &t);
-        return (uint64_t) t.tv_sec * 1000000000ULL + (uint64_t) t.tv_nsec;
-}
 
 static int deliver(RingsideSession *session, int fd, uint64_t size, uint64_t generation, RingsideRecordFunc func,
                    void *userdata) {
@@ -49,7 +41,7 @@ static int ask(RingsideSession *session, RingsideRecordFunc func, void *userdata
         Packet packet = {};
         int r;
 
-        session->names.last = now();
+        session->names.last = now_ns(CLOCK_MONOTONIC);
         session->names.next = session->names.last + INTERVAL;
         r = session_ask(session, RS_SYMBOLS, &request.m, sizeof(request), -1, &answer, sizeof(answer.symbols), &packet);
         if (r < 0 && session->ended)
@@ -72,7 +64,7 @@ static bool may_ask(const RingsideSession *session) {
 }
 
 int session_names_poll(RingsideSession *session, RingsideRecordFunc func, void *userdata) {
-        if (!may_ask(session) || (session->names.told && now() < session->names.next))
+        if (!may_ask(session) || (session->names.told && now_ns(CLOCK_MONOTONIC) < session->names.next))
                 return 0;
         return ask(session, func, userdata);
 }
@@ -98,7 +90,7 @@ int session_names_look(RingsideSession *session, const RingsideRecord *stack, Ri
 
         if (!may_ask(session) || !note_modules(names, stack))
                 return 0;
-        if (names->told && now() < names->last + INTERVAL_MODULE)
+        if (names->told && now_ns(CLOCK_MONOTONIC) < names->last + INTERVAL_MODULE)
                 names->next = MIN(names->next, names->last + INTERVAL_MODULE);
         else
                 return ask(session, func, userdata);

@@ -10,7 +10,6 @@
 #include <sys/prctl.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
-#include <time.h>
 
 #include <cmocka.h>
 
@@ -31,16 +30,9 @@ static RingsideRecorder *start(const Place *place, const RingsideRecorderOptions
         return recorder;
 }
 
-static uint64_t now(void) {
-        struct timespec ts;
-
-        (void) clock_gettime(CLOCK_BOOTTIME, &ts);
-        return ts.tv_sec * 1000000000ULL + ts.tv_nsec;
-}
-
 static void push_process(RingsideRecorder *recorder, enum RingsideProcessKind kind, pid_t pid, uint64_t start) {
         RingsideRecord record = {
-                .type = RINGSIDE_PROCESS, .time = now(), .pid = pid, .tid = pid,
+                .type = RINGSIDE_PROCESS, .time = now_ns(CLOCK_BOOTTIME), .pid = pid, .tid = pid,
                 .process = { .kind = kind, .start = start, .comm = "name" },
         };
 
@@ -49,7 +41,7 @@ static void push_process(RingsideRecorder *recorder, enum RingsideProcessKind ki
 
 static int push_sample(RingsideRecorder *recorder, pid_t pid) {
         RingsideRecord record = {
-                .type = RINGSIDE_SAMPLE, .time = now(), .pid = pid, .tid = pid,
+                .type = RINGSIDE_SAMPLE, .time = now_ns(CLOCK_BOOTTIME), .pid = pid, .tid = pid,
                 .sample = { .leaf = (uintptr_t) recorded_function + 2, .walk_end = RINGSIDE_WALK_COMPLETE },
         };
 
@@ -245,22 +237,22 @@ static void test_alive(void **state) {
         int status;
 
         assert_int_equal(ringside_recorder_get_n_alive(recorder), 0);
-        push_process(recorder, RINGSIDE_PROCESS_FORK, first, now());
-        push_process(recorder, RINGSIDE_PROCESS_EXEC, first, now());
-        push_process(recorder, RINGSIDE_PROCESS_SEEN, second, now());
+        push_process(recorder, RINGSIDE_PROCESS_FORK, first, now_ns(CLOCK_BOOTTIME));
+        push_process(recorder, RINGSIDE_PROCESS_EXEC, first, now_ns(CLOCK_BOOTTIME));
+        push_process(recorder, RINGSIDE_PROCESS_SEEN, second, now_ns(CLOCK_BOOTTIME));
         push_process(recorder, RINGSIDE_PROCESS_SEEN, getpid(), 0);
         assert_int_equal(ringside_recorder_get_n_alive(recorder), 3);
         usleep(300000);
         assert_int_equal(ringside_recorder_get_n_alive(recorder), 3);
 
-        push_process(recorder, RINGSIDE_PROCESS_EXIT, first, now());
+        push_process(recorder, RINGSIDE_PROCESS_EXIT, first, now_ns(CLOCK_BOOTTIME));
         assert_int_equal(ringside_recorder_get_n_alive(recorder), 2);
 
         /* A zombie has ended, though nobody said so; and so has one that is not there at all. */
         assert_return_code(kill(second, SIGKILL), errno);
         wait_for_alive(recorder, 1);
         assert_int_equal(waitpid(second, &status, 0), second);
-        push_process(recorder, RINGSIDE_PROCESS_SEEN, second, now());
+        push_process(recorder, RINGSIDE_PROCESS_SEEN, second, now_ns(CLOCK_BOOTTIME));
         wait_for_alive(recorder, 1);
 
         /* A pid that belongs to somebody else by now. */

@@ -16,7 +16,6 @@
 #include <sys/stat.h>
 #include <sys/sysmacros.h>
 #include <sys/wait.h>
-#include <time.h>
 
 #include <cmocka.h>
 
@@ -42,13 +41,6 @@ typedef struct Fixture {
         Symbolizer *symbolizer;
         AddressSpace *space;
 } Fixture;
-
-static uint64_t now(void) {
-        struct timespec ts;
-
-        (void) clock_gettime(CLOCK_BOOTTIME, &ts);
-        return ts.tv_sec * SEC + ts.tv_nsec;
-}
 
 _printf_(1, 2) static void run(const char *format, ...) {
         char command[2 * PATH_MAX];
@@ -156,7 +148,7 @@ static void expect(Fixture *f, uint64_t base, const char *path, const char *name
 
 static void test_gap(void **state) {
         Fixture *f = *state;
-        ToldMapping m = mapping(f, 0, now());
+        ToldMapping m = mapping(f, 0, now_ns(CLOCK_BOOTTIME));
         uint64_t generation = address_space_get_generation(f->space);
 
         expect(f, BASE, "[unknown]", NULL);
@@ -178,7 +170,7 @@ static void test_gap(void **state) {
 
 static void test_replaced(void **state) {
         Fixture *f = *state;
-        ToldMapping one = mapping(f, 0, now()), two = mapping(f, 1, now());
+        ToldMapping one = mapping(f, 0, now_ns(CLOCK_BOOTTIME)), two = mapping(f, 1, now_ns(CLOCK_BOOTTIME));
         MappedRange range;
 
         assert_int_equal(address_space_tell(f->space, &one), TOLD_NEW);
@@ -205,7 +197,7 @@ static void test_replaced(void **state) {
 /* What was read is of a later time than what is still to be looked up. */
 static void test_read_ahead(void **state) {
         Fixture *f = *state;
-        uint64_t before = now(), after;
+        uint64_t before = now_ns(CLOCK_BOOTTIME), after;
         ToldMapping one = mapping(f, 0, before), two = mapping(f, 1, 0), three = mapping(f, 2, 0);
 
         read_maps(f, &two, 1);
@@ -216,7 +208,7 @@ static void test_read_ahead(void **state) {
         assert_false(address_space_pass(f->space, before));
         expect(f, BASE, f->paths[0], "function_that_is_told");
         /* And to the time of the reading. */
-        after = now();
+        after = now_ns(CLOCK_BOOTTIME);
         assert_true(address_space_pass(f->space, after));
         assert_false(address_space_pass(f->space, after));
         expect(f, BASE, f->paths[1], "function_that_is_told");
@@ -230,7 +222,7 @@ static void test_read_ahead(void **state) {
 /* What is there no more when it is read again was there for samples that are still to come. */
 static void test_gone_when_read(void **state) {
         Fixture *f = *state;
-        ToldMapping one = mapping(f, 0, now()), two = mapping(f, 1, now());
+        ToldMapping one = mapping(f, 0, now_ns(CLOCK_BOOTTIME)), two = mapping(f, 1, now_ns(CLOCK_BOOTTIME));
 
         two.start += BASE;
         two.end += BASE;
@@ -255,16 +247,16 @@ static void test_other_file(void **state) {
         ToldMapping m;
 
         /* Another inode, and another device. */
-        m = mapping(f, 0, now());
+        m = mapping(f, 0, now_ns(CLOCK_BOOTTIME));
         m.inode++;
         assert_int_equal(address_space_tell(f->space, &m), TOLD_NEW);
         expect(f, BASE, f->paths[0], NULL);
-        m = mapping(f, 1, now());
+        m = mapping(f, 1, now_ns(CLOCK_BOOTTIME));
         m.dev_minor++;
         assert_int_equal(address_space_tell(f->space, &m), TOLD_OTHER);
         expect(f, BASE, f->paths[1], NULL);
         /* A file that was made after the mapping was seen, though it has its inode. */
-        m = mapping(f, 2, now() - 60 * SEC);
+        m = mapping(f, 2, now_ns(CLOCK_BOOTTIME) - 60 * SEC);
         assert_int_equal(address_space_tell(f->space, &m), TOLD_OTHER);
         expect(f, BASE, f->paths[2], NULL);
 }
@@ -279,27 +271,27 @@ static bool was_opened(int inotify) {
 static void test_others_not_opened(void **state) {
         Fixture *f = *state;
         int inotify = inotify_init1(IN_CLOEXEC | IN_NONBLOCK);
-        ToldMapping m = mapping(f, 0, now());
+        ToldMapping m = mapping(f, 0, now_ns(CLOCK_BOOTTIME));
 
         assert_true(inotify >= 0);
         assert_return_code(inotify_add_watch(inotify, f->paths[0], IN_OPEN), 0);
         m.inode++;
         assert_int_equal(address_space_tell(f->space, &m), TOLD_NEW);
-        m = mapping(f, 0, now());
+        m = mapping(f, 0, now_ns(CLOCK_BOOTTIME));
         m.dev_minor++;
         assert_int_equal(address_space_tell(f->space, &m), TOLD_OTHER);
-        m = mapping(f, 0, now() - 60 * SEC);
+        m = mapping(f, 0, now_ns(CLOCK_BOOTTIME) - 60 * SEC);
         assert_int_equal(address_space_tell(f->space, &m), TOLD_OTHER);
         expect(f, BASE, f->paths[0], NULL);
         assert_false(was_opened(inotify));
         /* They are regular, and have an inode and a device like others. */
         (void) snprintf(f->paths[1], sizeof(f->paths[1]), "/proc/version");
         assert_return_code(inotify_add_watch(inotify, f->paths[1], IN_OPEN), 0);
-        m = mapping(f, 1, now());
+        m = mapping(f, 1, now_ns(CLOCK_BOOTTIME));
         assert_int_equal(address_space_tell(f->space, &m), TOLD_OTHER);
         expect(f, BASE, f->paths[1], NULL);
         assert_false(was_opened(inotify));
-        m = mapping(f, 0, now());
+        m = mapping(f, 0, now_ns(CLOCK_BOOTTIME));
         assert_int_equal(address_space_tell(f->space, &m), TOLD_OTHER);
         expect(f, BASE, f->paths[0], "function_that_is_told");
         assert_true(was_opened(inotify));
@@ -317,9 +309,9 @@ static int tell_of_other_mount(Fixture *f) {
 
         (void) snprintf(f->paths[1], sizeof(f->paths[1]), "%s/mnt/file", f->dir);
         mount_copy(f);
-        one = mapping(f, 1, now());
+        one = mapping(f, 1, now_ns(CLOCK_BOOTTIME));
         mount_copy(f);
-        two = mapping(f, 1, now());
+        two = mapping(f, 1, now_ns(CLOCK_BOOTTIME));
         if (one.inode != two.inode || (one.dev_major == two.dev_major && one.dev_minor == two.dev_minor))
                 return 2;
         if (address_space_tell(f->space, &one) != TOLD_NEW ||
@@ -369,22 +361,22 @@ static void test_other_mount(void **state) {
 
 static void test_no_file(void **state) {
         Fixture *f = *state;
-        ToldMapping m = mapping(f, 0, now());
+        ToldMapping m = mapping(f, 0, now_ns(CLOCK_BOOTTIME));
 
         m.deleted = true;
         assert_int_equal(address_space_tell(f->space, &m), TOLD_NEW);
         expect(f, BASE, f->paths[0], NULL); /* the name is somebody else's by now */
-        m = (ToldMapping){ .time = now(), .start = BASE, .end = BASE + f->length, .path = "" };
+        m = (ToldMapping){ .time = now_ns(CLOCK_BOOTTIME), .start = BASE, .end = BASE + f->length, .path = "" };
         assert_int_equal(address_space_tell(f->space, &m), TOLD_OTHER);
         expect(f, BASE, "[jit]", NULL);
         assert_int_equal(address_space_tell(f->space, &m), TOLD_KNOWN);
         /* Nothing is opened by a name that has no beginning, nor by what is not a file. */
-        m = mapping(f, 1, now());
+        m = mapping(f, 1, now_ns(CLOCK_BOOTTIME));
         m.path = "/two";
         assert_int_equal(address_space_tell(f->space, &m), TOLD_OTHER);
         expect(f, BASE, "/two", NULL);
         run("rm '%s' && mkfifo '%s'", f->paths[2], f->paths[2]);
-        m = mapping(f, 2, now());
+        m = mapping(f, 2, now_ns(CLOCK_BOOTTIME));
         assert_int_equal(address_space_tell(f->space, &m), TOLD_OTHER);
         expect(f, BASE, f->paths[2], NULL);
 }

@@ -18,6 +18,15 @@
 
 #define SIZE_MAX_HERE (UINT64_C(64) << 20)
 
+static uid_t not_me; /* is added to who we are */
+
+uid_t __real_geteuid(void);
+uid_t __wrap_geteuid(void);
+
+uid_t __wrap_geteuid(void) {
+        return __real_geteuid() + not_me;
+}
+
 typedef struct World {
         char path[64];  /* of a directory for all */
         char cache[128]; /* of the cache below */
@@ -175,6 +184,59 @@ static void test_home(_unused_ void **state) {
         get_once(&world, "many", 1, 0);
         assert_int_equal(unsetenv("HOME"), 0);
         assert_int_equal(unwind_cache_new(&cache, NULL, SIZE_MAX_HERE), -ENOENT);
+}
+
+static int try_home(const char *cache, const char *home) {
+        UnwindCache *cache_there = NULL;
+        int r;
+
+        assert_int_equal(cache ? setenv("XDG_CACHE_HOME", cache, 1) : unsetenv("XDG_CACHE_HOME"), 0);
+        assert_int_equal(setenv("HOME", home, 1), 0);
+        r = unwind_cache_new(&cache_there, NULL, SIZE_MAX_HERE);
+        unwind_cache_free(cache_there);
+        return r;
+}
+
+/* As for root in the environment of a user: nothing is used there, nor made. */
+static void test_foreign_home(_unused_ void **state) {
+        _cleanup_(world_done) World world;
+        char below[PATH_MAX], own[PATH_MAX];
+        struct stat st;
+
+        world_init(&world);
+        snprintf(below, sizeof(below), "%s/below/", world.path);
+        snprintf(own, sizeof(own), "%s/.cache", world.path);
+        not_me = 1;
+        assert_int_equal(try_home(NULL, world.path), -EPERM);
+        assert_int_equal(try_home(world.path, "/nowhere"), -EPERM);
+        assert_int_equal(try_home(below, "/nowhere"), -EPERM);
+        not_me = 0;
+        assert_int_equal(rmdir(world.path), 0); /* is empty */
+        assert_int_equal(mkdir(world.path, 0700), 0);
+
+        assert_int_equal(try_home(below, "/nowhere"), 0);
+        assert_int_equal(stat(below, &st), 0);
+        assert_int_equal(st.st_mode & 07777, 0700);
+        assert_int_equal(try_home(NULL, world.path), 0);
+        assert_int_equal(stat(own, &st), 0);
+        assert_int_equal(st.st_mode & 07777, 0700);
+        if (geteuid() == 0) {
+                assert_int_equal(chown(own, 1, 1), 0);
+                assert_int_equal(try_home(NULL, world.path), -EPERM);
+        }
+}
+
+/* Others do not see what was profiled. */
+static void test_mode(_unused_ void **state) {
+        _cleanup_(world_done) World world;
+        struct stat st;
+
+        world_init(&world);
+        assert_int_equal(mkdir(world.cache, 0700), 0);
+        assert_int_equal(chmod(world.cache, 0755), 0);
+        unwind_cache_free(open_cache(&world));
+        assert_int_equal(stat(world.cache, &st), 0);
+        assert_int_equal(st.st_mode & 07777, 0700);
 }
 
 /* Links, and what others may have written, are not used; a file is replaced. */
@@ -386,6 +448,38 @@ static void test_damaged(_unused_ void **state) {
 
 #define HEADER_SIZE 48
 
+static uint32_t add_to_checksum(uint32_t crc, const void *data, size_t size) {
+        return (uint32_t) crc32_z(crc, data, size);
+}
+
+static uint32_t add_table_to_checksum(uint32_t crc, const UnwindTable *table) {
+        crc = add_to_checksum(crc, &table->base, sizeof(table->base));
+        crc = add_to_checksum(crc, table->pages, table->n_pages * sizeof(*table->pages));
+        crc = add_to_checksum(crc, table->rows, table->n_rows * sizeof(*table->rows));
+        return add_to_checksum(crc, table->rules, table->n_rules * sizeof(*table->rules));
+}
+
+/* Tables that are made otherwise than those that somebody may have kept are of another version. */
+static void test_version(_unused_ void **state) {
+        static const char *const names[] = {"x86-64", "x86-64-debug", "x86-64-both", "aarch64", "aarch64-debug", "many"};
+        _cleanup_(world_done) World world;
+        _cleanup_free_ uint8_t *data = NULL;
+        uint32_t crc = 0;
+        size_t size;
+
+        for (size_t i = 0; i < ELEMENTSOF(names); i++) {
+                _cleanup_(unwind_table_freep) UnwindTable *table = make_table(names[i]);
+
+                crc = add_table_to_checksum(crc, table);
+        }
+        /* And how one is written, but for magic, version and checksum. */
+        world_init(&world);
+        data = read_kept(&world, &size);
+        crc = add_to_checksum(crc, data + 16, size - 16);
+        if (crc != UNWIND_CACHE_TABLES)
+                fail_msg("tables have changed: UNWIND_CACHE_TABLES is 0x%08xU now", crc);
+}
+
 static void seal(uint8_t *data, size_t size) {
         uint32_t crc = (uint32_t) crc32(0, data + 16, (unsigned) (size - 16));
 
@@ -446,9 +540,12 @@ int main(void) {
                 cmocka_unit_test(test_other_file),
                 cmocka_unit_test(test_home),
                 cmocka_unit_test(test_foreign),
+                cmocka_unit_test(test_foreign_home),
+                cmocka_unit_test(test_mode),
                 cmocka_unit_test(test_gone),
                 cmocka_unit_test(test_bounded),
                 cmocka_unit_test(test_two_clients),
+                cmocka_unit_test(test_version),
                 cmocka_unit_test(test_damaged),
                 cmocka_unit_test(test_sealed_damage),
         };

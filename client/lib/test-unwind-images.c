@@ -24,6 +24,7 @@
 
 /* What the next table is like. */
 static size_t next_n_pages, next_n_rules;
+static int32_t next_offset; /* of the rules' CFAs */
 static int next_error;
 static unsigned n_made;
 static int64_t allocations_left = -1; /* then each fails */
@@ -63,7 +64,7 @@ int unwind_cache_get(_unused_ UnwindCache *cache, _unused_ ElfFile *elf, UnwindT
                 t->rows[i + 1] = 0x10U << RS_TABLE_ROW_SHIFT | (uint32_t) (i % next_n_rules);
         }
         for (size_t i = 1; i < t->n_rules; i++)
-                t->rules[i] = (struct rs_table_rule){ .cfa = RS_CFA_REG, .reg = 7, .cfa_offset = (int32_t) i * 8 };
+                t->rules[i] = (struct rs_table_rule){ .cfa = RS_CFA_REG, .reg = 7, .cfa_offset = next_offset + (int32_t) i * 8 };
         n_made++;
         *ret = t;
         return 0;
@@ -125,6 +126,7 @@ static int set_up(void **state) {
         next_error = 0;
         next_identity = NULL;
         next_n_rules = 3;
+        next_offset = 0;
         n_made = 0;
         *state = f;
         return 0;
@@ -239,7 +241,8 @@ static void test_rules(void **state) {
 
         assert_return_code(unwind_memory_add_rule(f->memory, &(struct rs_table_rule){ .reg = 3 }, &a), 0);
         assert_int_equal(a, 0);
-        for (uint32_t i = 1; i < RS_TABLE_RULES; i++) {
+        assert_int_equal(rules[1].cfa, RS_CFA_UNKNOWN); /* that of the images, which must be there in any case */
+        for (uint32_t i = 2; i < RS_TABLE_RULES; i++) {
                 rule.cfa_offset = (int32_t) i;
                 assert_return_code(unwind_memory_add_rule(f->memory, &rule, &a), 0);
                 assert_int_equal(a, i);
@@ -291,6 +294,11 @@ static void test_slots(void **state) {
 
 /* ---- images and lists ---- */
 
+/* Of the i-th rule that is told; number 1 is the images' own. */
+static uint32_t number_of(uint32_t i) {
+        return i == 0 ? 0 : i + 1;
+}
+
 static void test_table(void **state) {
         Fixture *f = *state;
         SymbolFile first = {}, file = {};
@@ -310,9 +318,9 @@ static void test_table(void **state) {
         assert_int_equal(m->bias, 0x7f0000001000); /* base and offset are the same */
         assert_int_equal(m->n_pages, 20000 / 12);
         for (uint32_t i = 0; i < m->n_pages; i++) {
-                assert_int_equal(rule_of(f, m, m->bias + i * 256 + 0x20), i % 9);
+                assert_int_equal(rule_of(f, m, m->bias + i * 256 + 0x20), number_of(i % 9));
                 /* Before the first of the page: the row before. */
-                assert_int_equal(rule_of(f, m, m->bias + i * 256), i == 0 ? 0 : (i - 1) % 9);
+                assert_int_equal(rule_of(f, m, m->bias + i * 256), i == 0 ? 0 : number_of((i - 1) % 9));
         }
         assert_false(unwind_list_is_waiting(list));
         assert_int_equal(statistics(f).images, 2);
@@ -495,15 +503,40 @@ static void test_fragments(void **state) {
 
 static void test_too_many_rules(void **state) {
         Fixture *f = *state;
-        SymbolFile many = {}, few = {};
+        const struct rs_table_rule *rules = (const struct rs_table_rule *) (f->bytes + RS_TABLE_RULES_AT);
+        SymbolFile huge = {}, many = {}, known = {}, other = {};
+        const struct rs_table_mapping *m;
+        UnwindList *list;
+        uint32_t n;
 
-        next_n_rules = RS_TABLE_RULES + 1;
+        /* Without room it takes none. */
+        next_n_rules = 1000;
+        read_file(f, &huge, 2 * HEAP);
+        assert_int_equal(rules[2].cfa, RS_CFA_NONE);
+
+        next_n_rules = RS_TABLE_RULES - 2; /* one is left */
         read_file(f, &many, 10000);
-        assert_int_equal(statistics(f).refused, 1);
-        assert_int_equal(statistics(f).images, 0);
-        next_n_rules = 100; /* they are known by now */
-        read_file(f, &few, 10000);
-        assert_int_equal(statistics(f).images, 1);
+        assert_int_equal(statistics(f).unknown_rules, 0);
+        next_n_rules = 100;
+        read_file(f, &known, 10000);
+        assert_int_equal(statistics(f).unknown_rules, 0);
+        next_n_rules = 4;
+        next_offset = 1 << 30;
+        read_file(f, &other, 10000);
+        assert_int_equal(statistics(f).unknown_rules, 2);
+        assert_int_equal(statistics(f).images, 3);
+
+        list = map_file(f, &other);
+        m = mappings_of(f, unwind_list_get_value(list), &n);
+        for (uint32_t i = 0; i < m->n_pages; i++) {
+                uint32_t rule = rule_of(f, m, m->bias + i * 256 + 0x20);
+
+                assert_int_equal(rules[rule].cfa, i % 4 == 0 ? RS_CFA_NONE : i % 4 == 1 ? RS_CFA_REG : RS_CFA_UNKNOWN);
+                assert_int_equal(rules[rule].cfa_offset, i % 4 == 1 ? (1 << 30) + 8 : 0);
+        }
+        unwind_list_unref(list, f->images);
+        /* Of one file there are few. */
+        _Static_assert(UNWIND_RULES_MAX <= RS_TABLE_RULES / 8, "for others");
 }
 
 static void test_same(void **state) {
@@ -571,6 +604,7 @@ static void test_allocations(void **state) {
                 next_identity = identity;
                 file->elf = (ElfFile *) f;
                 next_n_pages = 10;
+                next_n_rules = 32U << i; /* the memory's table of rules has to grow each time */
                 allocations_left = i;
                 r = unwind_images_read(&file->mapped, file->elf, f->images) < 0 ||
                     unwind_list_new(&list, f->images, &space, NULL) < 0;
@@ -584,6 +618,16 @@ static void test_allocations(void **state) {
                 unwind_list_unref(list, f->images);
                 free(file);
                 next_identity = NULL;
+        }
+        /* All of the memory is there. */
+        {
+                SymbolFile all = {};
+
+                wait_ms(110);
+                read_file(f, &all, HEAP - RS_TABLE_CHUNK);
+                wait_ms(110);
+                assert_int_equal(unwind_images_tick(f->images), 0);
+                assert_int_equal(statistics(f).images, 1);
         }
 }
 

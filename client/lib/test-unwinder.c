@@ -41,12 +41,15 @@ typedef struct Fixture {
 /* ---- what can be slow ---- */
 
 static int stalled_fd = -1; /* a pipe: reads of processes wait for its end, as those of a file system that does not answer */
-static unsigned slow_ms;    /* the next table takes so long */
+static unsigned cost;       /* the next table takes so long, s of CPU time, which */
+static unsigned spent;      /* is added to what threads have spent */
 
 ssize_t __real_process_vm_readv(pid_t, const struct iovec *, unsigned long, const struct iovec *, unsigned long, unsigned long);
 ssize_t __wrap_process_vm_readv(pid_t, const struct iovec *, unsigned long, const struct iovec *, unsigned long, unsigned long);
 int __real_unwind_table_new(UnwindTable **ret, ElfFile *elf);
 int __wrap_unwind_table_new(UnwindTable **ret, ElfFile *elf);
+int __real_clock_gettime(clockid_t clock, struct timespec *ret);
+int __wrap_clock_gettime(clockid_t clock, struct timespec *ret);
 
 ssize_t __wrap_process_vm_readv(pid_t pid, const struct iovec *local, unsigned long n_local, const struct iovec *remote,
                                 unsigned long n_remote, unsigned long flags) {
@@ -58,19 +61,17 @@ ssize_t __wrap_process_vm_readv(pid_t pid, const struct iovec *local, unsigned l
         return __real_process_vm_readv(pid, local, n_local, remote, n_remote, flags);
 }
 
-static uint64_t now(clockid_t clock) {
-        struct timespec t;
-
-        (void) clock_gettime(clock, &t);
-        return (uint64_t) t.tv_sec * 1000000000U + (uint64_t) t.tv_nsec;
+int __wrap_unwind_table_new(UnwindTable **ret, ElfFile *elf) {
+        (void) __atomic_add_fetch(&spent, __atomic_exchange_n(&cost, 0, __ATOMIC_ACQ_REL), __ATOMIC_ACQ_REL);
+        return __real_unwind_table_new(ret, elf);
 }
 
-int __wrap_unwind_table_new(UnwindTable **ret, ElfFile *elf) {
-        uint64_t end = now(CLOCK_THREAD_CPUTIME_ID) + __atomic_exchange_n(&slow_ms, 0, __ATOMIC_ACQ_REL) * UINT64_C(1000000);
+int __wrap_clock_gettime(clockid_t clock, struct timespec *ret) {
+        int r = __real_clock_gettime(clock, ret);
 
-        while (now(CLOCK_THREAD_CPUTIME_ID) < end)
-                ;
-        return __real_unwind_table_new(ret, elf);
+        if (clock == CLOCK_THREAD_CPUTIME_ID)
+                ret->tv_sec += __atomic_load_n(&spent, __ATOMIC_ACQUIRE);
+        return r;
 }
 
 static int set_up(void **state) {
@@ -610,17 +611,33 @@ static void test_overflow(void **state) {
 static void test_slow_table(void **state) {
         Fixture *f = *state;
         Child child = child_new();
-        uint64_t library, before;
+        uint64_t library;
 
-        slow_ms = 200;
+        cost = 10;
         note(f, &child, RINGSIDE_PROCESS_SEEN, 1);
         assert_true(wait_for(f, &child, has_address, find_mapped(child.pid, "[vdso]", NULL, 0, NULL)));
-        before = now(CLOCK_MONOTONIC);
         child_do(&child, 'l');
         library = find_mapped(child.pid, "libresolv", NULL, 0, NULL);
         note_mapping(f, &child, library);
         assert_true(wait_for(f, &child, has_address, library));
-        assert_true(now(CLOCK_MONOTONIC) - before < 1000000000);
+        child_end(&child);
+}
+
+/* Where much was spent already children's code is touched only once a walk asks. */
+static void test_budget(void **state) {
+        Fixture *f = *state;
+        Child parent = child_new(), child = child_new();
+
+        cost = 10;
+        note(f, &parent, RINGSIDE_PROCESS_SEEN, 1);
+        assert_true(wait_for(f, &parent, has_address, find_mapped(parent.pid, "[vdso]", NULL, 0, NULL)));
+        note(f, &child, RINGSIDE_PROCESS_FORK, (uint32_t) parent.pid);
+        assert_true(wait_for(f, &child, has_list, 0));
+        pause_ms(100);
+        assert_int_equal(statistics(f).touches, 0);
+        note_sample(f, &child, RINGSIDE_WALK_UNREADABLE);
+        assert_true(wait_for(f, &child, has_pages, 200));
+        child_end(&parent);
         child_end(&child);
 }
 
@@ -676,9 +693,9 @@ static void test_stalled(void **state) {
         __atomic_store_n(&stalled_fd, fds[0], __ATOMIC_RELEASE);
         note_sample(f, &child, RINGSIDE_WALK_UNREADABLE);
         pause_ms(200);
-        before = now(CLOCK_MONOTONIC);
+        before = now_ns(CLOCK_MONOTONIC);
         f->unwinder = unwinder_free(f->unwinder);
-        assert_in_range(now(CLOCK_MONOTONIC) - before, 1900000000, 5000000000);
+        assert_in_range(now_ns(CLOCK_MONOTONIC) - before, 1900000000, 5000000000);
         assert_true(is_mapped(f->bytes));
         __atomic_store_n(&stalled_fd, -1, __ATOMIC_RELEASE);
         close_fd(fds[1]);
@@ -700,6 +717,7 @@ int main(int argc, char **argv) {
                 cmocka_unit_test_setup_teardown(test_gone, set_up, tear_down),
                 cmocka_unit_test_setup_teardown(test_overflow, set_up, tear_down),
                 cmocka_unit_test_setup_teardown(test_slow_table, set_up, tear_down),
+                cmocka_unit_test_setup_teardown(test_budget, set_up, tear_down),
                 cmocka_unit_test_setup_teardown(test_no_fds, set_up, tear_down),
                 cmocka_unit_test_setup_teardown(test_stalled, set_up, tear_down),
         };

@@ -5,6 +5,7 @@
 #include <dirent.h>
 #include <fcntl.h>
 #include <inttypes.h>
+#include <libgen.h>
 #include <string.h>
 #include <sys/random.h>
 #include <sys/stat.h>
@@ -13,8 +14,6 @@
 
 #include "unwind-identity.h"
 
-/* Raised whenever the format changes, or what tables are made of. */
-#define VERSION 1
 #define SUFFIX ".table"
 #define NAME_SIZE (UNWIND_IDENTITY_SIZE + sizeof(SUFFIX))
 #define SUFFIX_NEW ".new"
@@ -114,7 +113,7 @@ int unwind_cache_parse(const ElfFile *elf, const void *data, size_t size, Unwind
         memcpy(&header, data, sizeof(header));
         if (memcmp(header.magic, MAGIC, sizeof(header.magic)) != 0)
                 return -EBADMSG;
-        if (header.version != VERSION)
+        if (header.version != UNWIND_CACHE_VERSION)
                 return -ESTALE;
         if (!fits_file(&header, elf) || size != file_size(&header) ||
             header.crc != checksum(&header, rest, size - sizeof(header)))
@@ -162,28 +161,50 @@ static int enter(int fd, const char *name) {
         if (dir_fd < 0)
                 return errno == ELOOP || errno == ENOTDIR ? -EPERM : -errno;
         r = check_own(dir_fd, S_IFDIR, &st);
-        return r < 0 ? r : TAKE_FD(dir_fd);
+        if (r < 0)
+                return r;
+        /* Names tell what was profiled. */
+        if ((st.st_mode & 07777) != 0700 && fchmod(dir_fd, 0700) < 0)
+                return -errno;
+        return TAKE_FD(dir_fd);
 }
 
-/* Where caches are: that may be a link, and is the user's word. */
+/*
+ * Where caches are: that may be a link, and is the user's word. Root with the environment of somebody else (sudo -E) would
+ * make directories there that this one could not use: there it has to be ours.
+ */
+static int open_own(int parent, const char *path) {
+        _cleanup_close_ int fd = openat(parent, path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+        struct stat st;
+
+        if (fd < 0 || fstat(fd, &st) < 0)
+                return -errno;
+        return st.st_uid == geteuid() ? TAKE_FD(fd) : -EPERM;
+}
+
+static int make_own(const char *parent, const char *name) {
+        _cleanup_close_ int fd = open_own(AT_FDCWD, parent);
+
+        if (fd < 0)
+                return TAKE_FD(fd);
+        if (mkdirat(fd, name, 0700) < 0 && errno != EEXIST)
+                return -errno;
+        return open_own(fd, name);
+}
+
 static int open_cache_home(void) {
         const char *cache = getenv("XDG_CACHE_HOME"), *home = getenv("HOME");
-        _cleanup_free_ char *path = NULL;
+        _cleanup_free_ char *parent = NULL, *name = NULL;
         int fd;
 
-        if (cache && cache[0] == '/')
-                path = strdup(cache);
-        else if (home && home[0] == '/') {
-                if (asprintf(&path, "%s/.cache", home) < 0)
-                        path = NULL;
-        } else
-                return -ENOENT;
-        if (!path)
-                return -ENOMEM;
-        if (mkdir(path, 0700) < 0 && errno != EEXIST)
-                return -errno;
-        fd = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-        return fd < 0 ? -errno : fd;
+        if (!cache || cache[0] != '/')
+                return home && home[0] == '/' ? make_own(home, ".cache") : -ENOENT;
+        fd = open_own(AT_FDCWD, cache);
+        if (fd != -ENOENT)
+                return fd;
+        parent = strdup(cache);
+        name = strdup(cache);
+        return parent && name ? make_own(dirname(parent), basename(name)) : -ENOMEM;
 }
 
 static int open_directory(const char *path) {
@@ -305,7 +326,7 @@ static uint8_t *serialize(const UnwindTable *table, const ElfFile *elf, size_t *
         uint64_t start;
         struct file_header header = {
                 .magic = MAGIC,
-                .version = VERSION,
+                .version = UNWIND_CACHE_VERSION,
                 .machine = elf_file_get_machine(elf),
                 .n_pages = (uint32_t) table->n_pages,
                 .n_rows = (uint32_t) table->n_rows,

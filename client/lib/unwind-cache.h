@@ -25,11 +25,19 @@
  */
 #define UNWIND_CACHE_WORTH 20000
 
+/*
+ * What files are of another version by: tables, a checksum of those that are made of the fixtures and of a file that has
+ * one, which a test compares, so that none is used that would be made otherwise now; and a number that is raised for what
+ * no fixture shows.
+ */
+#define UNWIND_CACHE_TABLES 0x7ec238b1U
+#define UNWIND_CACHE_VERSION (UNWIND_CACHE_TABLES ^ 2U)
+
 typedef struct UnwindCache UnwindCache;
 
 /*
  * path: a directory that is made where its parent is there; NULL: as above. -ENOENT: there is no home for it; -EPERM: it
- * belongs to somebody else, or others may write there.
+ * or its home belongs to somebody else, or others may write there. Others may not look into it, either.
  */
 int unwind_cache_new(UnwindCache **ret, const char *path, uint64_t size_max);
 UnwindCache *unwind_cache_free(UnwindCache *cache);

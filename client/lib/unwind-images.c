@@ -3,7 +3,6 @@
 #include "unwind-images.h"
 
 #include <string.h>
-#include <time.h>
 
 #include "symbol-file.h"
 #include "table.h"
@@ -44,6 +43,7 @@ struct UnwindImages {
         Image *all;
         Image *oldest, *newest; /* ready, and in no list */
         Table by_identity;
+        uint32_t unknown; /* number of the rule that takes the place of those that there is no number for */
         size_t n_waiting;
         uint64_t generation;
         UnwindImagesStatistics statistics;
@@ -58,21 +58,19 @@ struct UnwindList {
         struct rs_table_mapping mappings[];
 };
 
-static uint64_t now_monotonic(void) {
-        struct timespec t;
-
-        (void) clock_gettime(CLOCK_MONOTONIC, &t);
-        return (uint64_t) t.tv_sec * UINT64_C(1000000000) + (uint64_t) t.tv_nsec;
-}
-
 int unwind_images_new(UnwindImages **ret, UnwindMemory *memory, UnwindCache *cache) {
-        UnwindImages *images = calloc(1, sizeof(*images));
+        static const struct rs_table_rule unknown = { .cfa = RS_CFA_UNKNOWN };
+        _cleanup_(unwind_images_freep) UnwindImages *images = calloc(1, sizeof(*images));
+        int r;
 
         if (!images)
                 return -ENOMEM;
         images->memory = memory;
         images->cache = cache;
-        *ret = images;
+        r = unwind_memory_add_rule(memory, &unknown, &images->unknown);
+        if (r < 0)
+                return r;
+        *ret = TAKE_PTR(images);
         return 0;
 }
 
@@ -148,8 +146,11 @@ static int number_rules(UnwindImages *images, const UnwindTable *table, uint32_t
         for (size_t i = 0; i < table->n_rules; i++) {
                 int r = unwind_memory_add_rule(images->memory, &table->rules[i], &numbers[i]);
 
-                if (r < 0)
-                        return r == -ENOBUFS ? -E2BIG : r; /* rules stay: there never will be */
+                if (r == -ENOBUFS) { /* rules stay: there never will be one */
+                        numbers[i] = images->unknown;
+                        images->statistics.unknown_rules++;
+                } else if (r < 0)
+                        return r;
         }
         return 0;
 }
@@ -178,12 +179,14 @@ static int image_place(UnwindImages *images, Image *image, const UnwindTable *ta
         image->bytes = page_bytes(table) + table->n_rows * sizeof(uint32_t);
         if (image->bytes > unwind_memory_get_size(images->memory))
                 return -E2BIG;
-        r = number_rules(images, table, numbers);
-        if (r < 0)
-                return r;
         r = take_room(images, image->bytes, now, &image->extent);
         if (r < 0)
                 return r;
+        r = number_rules(images, table, numbers); /* what has no room takes no numbers either */
+        if (r < 0) {
+                unwind_memory_give_back(images->memory, &image->extent, now);
+                return r;
+        }
         copy_table(images, image, table, numbers);
         image->base = table->base;
         image->n_pages = (uint32_t) table->n_pages;
@@ -206,7 +209,7 @@ static void leave(UnwindImages *images, Image *image, uint64_t now) {
 }
 
 static int image_fill(UnwindImages *images, Image *image, ElfFile *elf) {
-        uint64_t now = now_monotonic();
+        uint64_t now = now_ns(CLOCK_MONOTONIC);
         UnwindTable *table;
         int r;
 
@@ -281,7 +284,7 @@ int unwind_images_read(MappedFile *file, ElfFile *elf, void *userdata) {
 }
 
 uint64_t unwind_images_tick(UnwindImages *images) {
-        uint64_t now = now_monotonic();
+        uint64_t now = now_ns(CLOCK_MONOTONIC);
 
         for (Image *image = images->all; image && images->n_waiting > 0; image = image->next) {
                 int r;
@@ -306,7 +309,7 @@ uint64_t unwind_images_get_generation(const UnwindImages *images) {
 bool unwind_images_wants_file(const UnwindImages *images, const MappedFile *file) {
         const Image *image = file->userdata;
 
-        return image && image->state == IMAGE_LEFT && now_monotonic() >= image->retry &&
+        return image && image->state == IMAGE_LEFT && now_ns(CLOCK_MONOTONIC) >= image->retry &&
                unwind_memory_could_have(images->memory, image->bytes);
 }
 
@@ -420,7 +423,7 @@ int unwind_list_new(UnwindList **ret, UnwindImages *images, const AddressSpace *
                 return 0;
         }
         bytes = list->n * sizeof(list->mappings[0]);
-        r = take_room(images, bytes, now_monotonic(), &list->extent);
+        r = take_room(images, bytes, now_ns(CLOCK_MONOTONIC), &list->extent);
         if (r < 0) {
                 list_free(list);
                 return r;
@@ -445,7 +448,7 @@ UnwindList *unwind_list_unref(UnwindList *list, UnwindImages *images) {
         for (uint32_t i = 0; i < list->n; i++)
                 if (list->images[i])
                         image_unref(images, list->images[i]);
-        unwind_memory_give_back(images->memory, &list->extent, now_monotonic());
+        unwind_memory_give_back(images->memory, &list->extent, now_ns(CLOCK_MONOTONIC));
         list_free(list);
         return NULL;
 }

@@ -24,6 +24,7 @@ typedef struct UnwindImagesStatistics {
         uint64_t rows;      /* of these */
         uint64_t refused;   /* files without a table: malformed, or too much */
         uint64_t no_room;   /* tables that there was no room for when they were made */
+        uint64_t unknown_rules; /* of files; there was no number for them */
         uint64_t evictions;
 } UnwindImagesStatistics;
 

@@ -14,16 +14,16 @@
 
 #include <pthread.h>
 #include <sys/mman.h>
-#include <time.h>
 
 #include "code-pages.h"
+#include "due-heap.h"
 #include "proc-file.h"
 #include "table.h"
 #include "thread.h"
+#include "unwind-queue.h"
 
 #define NSEC_PER_MSEC UINT64_C(1000000)
 
-#define QUEUE_MAX 4096
 #define BATCH 64
 /* Processes read in a row, before new records are looked at. */
 #define READ_BATCH 16
@@ -50,9 +50,8 @@
 #define RETRY_MAX (64 * RETRY_MIN)
 /* While tables are being made, what is ready is published this often. */
 #define PUBLISH_INTERVAL (3 * NSEC_PER_MSEC)
-/* Samples that say the same of the same process are noted once in this time. */
-#define AGAIN (5 * NSEC_PER_MSEC)
-#define RECENT 64
+/* Where any of them may have become another one, they are read so far apart. */
+#define SUSPECT_INTERVAL (1 * NSEC_PER_MSEC)
 /* Who ends the session waits so long for the thread, which a file or a process may keep from ending. */
 #define PATIENCE (2000 * NSEC_PER_MSEC)
 /* Whose end was not told are looked for when room is short, so often at most. */
@@ -60,16 +59,8 @@
 
 typedef struct Process Process;
 
-typedef struct Event {
-        enum RingsideRecordType type;
-        enum RingsideProcessKind kind;
-        enum RingsideWalkEnd walk_end;
-        uint32_t pid, ppid;
-        uint64_t start; /* 0: not known */
-        ToldMapping mapping; /* without its path */
-} Event;
-
 struct Process {
+        Due due; /* the earlier of read_due and touch_due; first, so that one is the other */
         uint32_t pid;
         uint64_t start;
         int slot;            /* -1: there is none for it */
@@ -79,8 +70,7 @@ struct Process {
         bool hidden;         /* we may not look into it */
         uint64_t generation; /* of the images, when the list was made */
         /* ns CLOCK_MONOTONIC */
-        uint64_t due;        /* the earlier of the next two, 0: nothing is planned */
-        uint64_t read_due, touch_due;
+        uint64_t read_due, touch_due; /* 0: not planned */
         uint64_t next;       /* not before, for what a sample asks */
         uint64_t interval;
         uint64_t retry_interval;
@@ -88,27 +78,12 @@ struct Process {
         uint64_t follow_interval;
         uint64_t touch_next, touch_interval;
         bool missing; /* a walk found a page that was not there */
-        Process *next_due;
 };
 
 struct Unwinder {
         pthread_t thread;
-        pthread_mutex_t lock; /* what follows */
-        pthread_cond_t wake;
-        bool stop;      /* the thread is to end, */
-        bool ended;     /* has done so, */
-        bool abandoned; /* or will do so when it can, and is the last owner of all this */
-        Event queue[QUEUE_MAX]; /* a ring */
-        unsigned first, n;
-        bool overflown;
-        uint64_t lost;
-        UnwinderStatistics published;
-
-        /* Of who notes. */
-        struct {
-                uint32_t pid;
-                uint64_t time;
-        } recent[RECENT];
+        UnwindQueue queue;
+        UnwinderStatistics published; /* by the queue's lock */
 
         /* The thread's. */
         void *bytes; /* of the tables */
@@ -118,7 +93,7 @@ struct Unwinder {
         UnwindImages *images;
         Symbolizer *symbolizer;
         Table processes; /* pid -> Process */
-        Process *due;
+        DueHeap due;
         uint64_t generation; /* of the images that all lists have seen */
         bool crowded;        /* a process found no slot, or there are too many */
         uint64_t next_sweep;
@@ -127,45 +102,34 @@ struct Unwinder {
         UnwinderStatistics statistics;
 };
 
-static uint64_t now(clockid_t clock) {
-        struct timespec t;
-
-        (void) clock_gettime(clock, &t);
-        return (uint64_t) t.tv_sec * UINT64_C(1000000000) + (uint64_t) t.tv_nsec;
-}
-
 /* ---- processes ---- */
 
 static Process *find_process(const Unwinder *u, uint32_t pid) {
         return (Process *) (uintptr_t) table_get(&u->processes, (TableKey){ .a = pid });
 }
 
-static void unlink_due(Unwinder *u, Process *process) {
-        for (Process **p = &u->due; *p; p = &(*p)->next_due)
-                if (*p == process) {
-                        *p = process->next_due;
-                        break;
-                }
-        process->due = 0;
+static void plan(Unwinder *u, Process *process) {
+        uint64_t time = MIN(process->read_due - 1, process->touch_due - 1) + 1; /* 0 is none, and the latest */
+
+        if (time == 0)
+                due_heap_remove(&u->due, &process->due);
+        else
+                due_heap_set(&u->due, &process->due, time);
 }
 
-static void plan(Unwinder *u, Process *process, uint64_t *due, uint64_t time) {
-        *due = *due == 0 ? time : MIN(*due, time);
-        if (process->due == 0) {
-                process->next_due = u->due;
-                u->due = process;
-                process->due = time;
-        }
-        process->due = MIN(process->due, time);
+static uint64_t earlier(uint64_t planned, uint64_t time) {
+        return planned == 0 ? time : MIN(planned, time);
 }
 
 /* At that time, or before where that is planned already. */
 static void want_reading(Unwinder *u, Process *process, uint64_t time) {
-        plan(u, process, &process->read_due, time);
+        process->read_due = earlier(process->read_due, time);
+        plan(u, process);
 }
 
 static void want_touch(Unwinder *u, Process *process, uint64_t time) {
-        plan(u, process, &process->touch_due, time);
+        process->touch_due = earlier(process->touch_due, time);
+        plan(u, process);
 }
 
 static void withdraw(Unwinder *u, Process *process) {
@@ -178,8 +142,7 @@ static void forget_process(Unwinder *u, Process *process) {
         withdraw(u, process);
         if (process->slot >= 0)
                 unwind_memory_give_slot_back(u->memory, (unsigned) process->slot);
-        if (process->due != 0)
-                unlink_due(u, process);
+        due_heap_remove(&u->due, &process->due);
         (void) table_remove(&u->processes, (TableKey){ .a = process->pid });
         address_space_free(process->space);
         free(process);
@@ -226,7 +189,7 @@ static Process *add_process(Unwinder *u, uint32_t pid, uint64_t start) {
 }
 
 /* The process that started then. NULL: it is gone already, or there are too many. */
-static Process *get_process(Unwinder *u, const Event *event) {
+static Process *get_process(Unwinder *u, const UnwindEvent *event) {
         Process *process = find_process(u, event->pid);
 
         if (event->start == 0 || (process && process->start == event->start))
@@ -242,9 +205,9 @@ static Process *get_process(Unwinder *u, const Event *event) {
 
 /* What the thread spends is a budget only for what nobody asks for. */
 static bool may_spend(Unwinder *u) {
-        uint64_t t = now(CLOCK_MONOTONIC);
+        uint64_t t = now_ns(CLOCK_MONOTONIC);
 
-        u->credit = u->credited == 0 ? CREDIT_MAX : MIN(u->credit + (int64_t) ((t - u->credited) / TOTAL_SHARE), CREDIT_MAX);
+        u->credit = MIN(u->credit + (int64_t) ((t - u->credited) / TOTAL_SHARE), CREDIT_MAX);
         u->credited = t;
         return u->credit > 0;
 }
@@ -265,7 +228,7 @@ static void become_new(Unwinder *u, Process *process) {
 }
 
 static void retry_later(Unwinder *u, Process *process) {
-        want_reading(u, process, now(CLOCK_MONOTONIC) + process->retry_interval);
+        want_reading(u, process, now_ns(CLOCK_MONOTONIC) + process->retry_interval);
         process->retry_interval = MIN(process->retry_interval * 2, RETRY_MAX);
 }
 
@@ -287,7 +250,7 @@ static void publish(Unwinder *u, Process *process) {
                 if (list != old)
                         unwind_list_unref(list, u->images);
                 become_new(u, process);
-                want_reading(u, process, now(CLOCK_MONOTONIC) + FOLLOW_MIN);
+                want_reading(u, process, now_ns(CLOCK_MONOTONIC) + FOLLOW_MIN);
                 return;
         }
         process->list = list;
@@ -311,17 +274,8 @@ static bool forget_files(Unwinder *u, Process *process) {
         return any;
 }
 
-static bool is_stopping(Unwinder *u) {
-        bool stop;
-
-        (void) pthread_mutex_lock(&u->lock);
-        stop = u->stop;
-        (void) pthread_mutex_unlock(&u->lock);
-        return stop;
-}
-
 static int read_files(Unwinder *u, Process *process) {
-        uint64_t published = now(CLOCK_MONOTONIC), generation = unwind_images_get_generation(u->images);
+        uint64_t published = now_ns(CLOCK_MONOTONIC), generation = unwind_images_get_generation(u->images);
         size_t n = address_space_get_n_mappings(process->space);
         int r = 0;
 
@@ -334,12 +288,12 @@ static int read_files(Unwinder *u, Process *process) {
                         continue;
                 /* At most so many files were read since then; the next one may be large. */
                 generation = unwind_images_get_generation(u->images);
-                if (is_stopping(u))
+                if (unwind_queue_is_stopping(&u->queue))
                         break;
-                if (now(CLOCK_MONOTONIC) - published < PUBLISH_INTERVAL)
+                if (now_ns(CLOCK_MONOTONIC) - published < PUBLISH_INTERVAL)
                         continue;
                 publish(u, process);
-                published = now(CLOCK_MONOTONIC);
+                published = now_ns(CLOCK_MONOTONIC);
                 if (address_space_get_n_mappings(process->space) != n) /* another program */
                         break;
         }
@@ -389,7 +343,7 @@ static int read_mappings(Unwinder *u, Process *process) {
 }
 
 static void plan_next(Unwinder *u, Process *process, bool changed, uint64_t cost) {
-        uint64_t t = now(CLOCK_MONOTONIC);
+        uint64_t t = now_ns(CLOCK_MONOTONIC);
 
         process->interval = changed ? INTERVAL_MIN : MIN(process->interval * 2, INTERVAL_MAX);
         process->next = t + MAX(process->interval, cost * SHARE);
@@ -403,15 +357,15 @@ static void plan_next(Unwinder *u, Process *process, bool changed, uint64_t cost
 }
 
 static void read_process(Unwinder *u, Process *process) {
-        uint64_t before = now(CLOCK_THREAD_CPUTIME_ID), cost;
+        uint64_t before = now_ns(CLOCK_THREAD_CPUTIME_ID), cost;
         int r;
 
         r = read_mappings(u, process);
         /* What may not be done so often is to read the mappings: a file is read once. */
-        cost = now(CLOCK_THREAD_CPUTIME_ID) - before;
+        cost = now_ns(CLOCK_THREAD_CPUTIME_ID) - before;
         if (r >= 0 && read_files(u, process) < 0)
                 r = -ENOMEM;
-        u->credit -= (int64_t) (now(CLOCK_THREAD_CPUTIME_ID) - before);
+        u->credit -= (int64_t) (now_ns(CLOCK_THREAD_CPUTIME_ID) - before);
         if (r == -ESRCH) {
                 forget_process(u, process);
                 return;
@@ -430,7 +384,7 @@ static void read_process(Unwinder *u, Process *process) {
 }
 
 static void touch_process(Unwinder *u, Process *process) {
-        uint64_t before = now(CLOCK_THREAD_CPUTIME_ID);
+        uint64_t before = now_ns(CLOCK_THREAD_CPUTIME_ID);
         const struct rs_table_mapping *mappings;
         size_t n;
 
@@ -441,9 +395,9 @@ static void touch_process(Unwinder *u, Process *process) {
         /* As long as no walk says that one is missing, it need not be each of them. Who may not once, as where Yama forbids it, need not try again so soon. */
         if (code_pages_touch((pid_t) process->pid, mappings, n, process->missing) == -EPERM)
                 process->touch_interval = TOUCH_MAX;
-        process->touch_next = now(CLOCK_MONOTONIC) + process->touch_interval;
+        process->touch_next = now_ns(CLOCK_MONOTONIC) + process->touch_interval;
         process->touch_interval = MIN(process->touch_interval * 2, TOUCH_MAX);
-        u->credit -= (int64_t) (now(CLOCK_THREAD_CPUTIME_ID) - before);
+        u->credit -= (int64_t) (now_ns(CLOCK_THREAD_CPUTIME_ID) - before);
         u->statistics.touches++;
 }
 
@@ -452,15 +406,11 @@ static void do_due(Unwinder *u, Process *process, uint64_t time) {
         bool read = process->read_due != 0 && process->read_due <= time;
         bool touch = process->touch_due != 0 && process->touch_due <= time;
 
-        unlink_due(u, process);
         if (read)
                 process->read_due = 0;
         if (touch)
                 process->touch_due = 0;
-        if (process->read_due != 0)
-                want_reading(u, process, process->read_due);
-        if (process->touch_due != 0)
-                want_touch(u, process, process->touch_due);
+        plan(u, process);
         if (touch)
                 touch_process(u, process);
         if (read)
@@ -469,32 +419,29 @@ static void do_due(Unwinder *u, Process *process, uint64_t time) {
 
 /* Returns when the next one is due, 0: none is planned. */
 static uint64_t do_all_due(Unwinder *u) {
-        uint64_t next = 0;
+        Due *due = NULL;
 
         for (unsigned i = 0; i < READ_BATCH; i++) {
-                Process *process = NULL;
-
-                for (Process *p = u->due; p; p = p->next_due)
-                        if (!process || p->due < process->due)
-                                process = p;
-                next = process ? process->due : 0;
-                if (!process || process->due > now(CLOCK_MONOTONIC) || is_stopping(u))
+                due = due_heap_get_first(&u->due);
+                if (!due || due->time > now_ns(CLOCK_MONOTONIC) || unwind_queue_is_stopping(&u->queue))
                         break;
-                do_due(u, process, process->due);
+                do_due(u, (Process *) due, due->time);
+                due = due_heap_get_first(&u->due);
         }
-        return next;
+        return due ? due->time : 0;
 }
 
 /* ---- records ---- */
 
-static void handle_fork(Unwinder *u, const Event *event, Process *process) {
+static void handle_fork(Unwinder *u, const UnwindEvent *event, Process *process) {
         Process *parent = find_process(u, event->ppid);
 
         if (process->space || process->list)
                 return; /* is told of for the second time */
-        want_touch(u, process, now(CLOCK_MONOTONIC) + TOUCH_AFTER_FORK);
+        if (may_spend(u)) /* a walk that misses a page asks for it anyway */
+                want_touch(u, process, now_ns(CLOCK_MONOTONIC) + TOUCH_AFTER_FORK);
         if (!parent || !parent->list || process->slot < 0) {
-                want_reading(u, process, now(CLOCK_MONOTONIC));
+                want_reading(u, process, now_ns(CLOCK_MONOTONIC));
                 return;
         }
         if (!unwind_memory_publish(u->memory, (unsigned) process->slot, unwind_list_get_value(parent->list)))
@@ -503,9 +450,9 @@ static void handle_fork(Unwinder *u, const Event *event, Process *process) {
         process->generation = parent->generation;
 }
 
-static void handle_process(Unwinder *u, const Event *event) {
+static void handle_process(Unwinder *u, const UnwindEvent *event) {
         Process *process;
-        uint64_t t = now(CLOCK_MONOTONIC);
+        uint64_t t = now_ns(CLOCK_MONOTONIC);
 
         if (event->kind == RINGSIDE_PROCESS_EXIT || event->kind == RINGSIDE_PROCESS_GONE) {
                 process = find_process(u, event->pid);
@@ -532,20 +479,20 @@ static bool is_known(const Process *process, const ToldMapping *mapping) {
                !address_space_contradicts(process->space, mapping);
 }
 
-static void handle_missing(Unwinder *u, const Event *event) {
+static void handle_missing(Unwinder *u, const UnwindEvent *event) {
         Process *process = get_process(u, event);
 
         if (process && event->walk_end == RINGSIDE_WALK_UNREADABLE) {
                 process->missing = true;
-                want_touch(u, process, MAX(now(CLOCK_MONOTONIC), process->touch_next));
+                want_touch(u, process, MAX(now_ns(CLOCK_MONOTONIC), process->touch_next));
                 return;
         }
         if (!process || process->hidden || (event->type == RINGSIDE_MAPPING && process->list && is_known(process, &event->mapping)))
                 return;
-        want_reading(u, process, MAX(now(CLOCK_MONOTONIC), process->next));
+        want_reading(u, process, MAX(now_ns(CLOCK_MONOTONIC), process->next));
 }
 
-static void handle_event(Unwinder *u, const Event *event) {
+static void handle_event(Unwinder *u, const UnwindEvent *event) {
         if (event->type == RINGSIDE_PROCESS)
                 handle_process(u, event);
         else
@@ -554,6 +501,7 @@ static void handle_event(Unwinder *u, const Event *event) {
 
 /* Any of them may have become another program, or be gone. */
 static void suspect_all(Unwinder *u) {
+        uint64_t time = now_ns(CLOCK_MONOTONIC);
         TableEntry entry;
         size_t pos = 0;
 
@@ -561,13 +509,14 @@ static void suspect_all(Unwinder *u) {
                 Process *process = (Process *) (uintptr_t) entry.value;
 
                 process->verified = false;
-                want_reading(u, process, now(CLOCK_MONOTONIC));
+                want_reading(u, process, time);
+                time += SUSPECT_INTERVAL; /* for those that samples ask about are still served first */
         }
 }
 
 /* The ring may have been full when they ended. */
 static void sweep(Unwinder *u) {
-        uint64_t t = now(CLOCK_MONOTONIC);
+        uint64_t t = now_ns(CLOCK_MONOTONIC);
         TableEntry entry;
         size_t pos = 0;
 
@@ -601,46 +550,21 @@ static void publish_all(Unwinder *u) {
 
 /* ---- the thread ---- */
 
-static void wait_until(Unwinder *u, uint64_t time) {
-        struct timespec t = { .tv_sec = (time_t) (time / 1000000000U), .tv_nsec = (long) (time % 1000000000U) };
-
-        if (time == 0)
-                (void) pthread_cond_wait(&u->wake, &u->lock);
-        else
-                (void) pthread_cond_timedwait(&u->wake, &u->lock, &t);
-}
-
-/* Waits for records, but not longer than until time. -ECANCELED: this is the end. */
-static int take_events(Unwinder *u, uint64_t time, Event *events, bool *ret_overflown) {
-        int n = 0;
-
-        (void) pthread_mutex_lock(&u->lock);
+static void publish_statistics(Unwinder *u) {
+        (void) pthread_mutex_lock(&u->queue.lock);
         u->published = u->statistics;
-        u->published.lost = u->lost;
+        u->published.lost = u->queue.lost;
         unwind_images_get_statistics(u->images, &u->published.images);
-        while (!u->stop && u->n == 0 && !u->overflown && (time == 0 || now(CLOCK_MONOTONIC) < time))
-                wait_until(u, time);
-        while (u->n > 0 && n < BATCH) {
-                events[n++] = u->queue[u->first];
-                u->first = (u->first + 1) % QUEUE_MAX;
-                u->n--;
-        }
-        *ret_overflown = u->overflown && u->n == 0;
-        if (*ret_overflown)
-                u->overflown = false;
-        if (u->stop)
-                n = -ECANCELED;
-        (void) pthread_mutex_unlock(&u->lock);
-        return n;
+        (void) pthread_mutex_unlock(&u->queue.lock);
 }
 
 static void run(Unwinder *u) {
         uint64_t due = 0;
         bool overflown;
-        Event events[BATCH];
+        UnwindEvent events[BATCH];
         int n;
 
-        while ((n = take_events(u, due, events, &overflown)) >= 0) {
+        while ((n = unwind_queue_take(&u->queue, due, events, BATCH, &overflown)) >= 0) {
                 uint64_t tick;
 
                 for (int i = 0; i < n; i++)
@@ -653,6 +577,7 @@ static void run(Unwinder *u) {
                 tick = unwind_images_tick(u->images);
                 publish_all(u);
                 due = due == 0 ? tick : tick == 0 ? due : MIN(due, tick);
+                publish_statistics(u);
         }
 }
 
@@ -674,42 +599,18 @@ static void unwinder_destroy(Unwinder *u) {
         (void) unwind_memory_free(u->memory);
         if (u->bytes)
                 (void) munmap(u->bytes, u->size);
-        (void) pthread_mutex_destroy(&u->lock);
-        (void) pthread_cond_destroy(&u->wake);
+        due_heap_done(&u->due);
+        unwind_queue_done(&u->queue);
         free(u);
 }
 
 static void *unwinder_run(void *userdata) {
         Unwinder *u = userdata;
-        bool abandoned;
 
         run(u);
-        (void) pthread_mutex_lock(&u->lock);
-        u->ended = true;
-        abandoned = u->abandoned;
-        (void) pthread_cond_signal(&u->wake);
-        (void) pthread_mutex_unlock(&u->lock);
-        if (abandoned)
+        if (unwind_queue_end(&u->queue))
                 unwinder_destroy(u);
         return NULL;
-}
-
-static int make_lock(Unwinder *u) {
-        pthread_condattr_t attributes;
-        int r;
-
-        r = pthread_condattr_init(&attributes);
-        if (r != 0)
-                return -r;
-        (void) pthread_condattr_setclock(&attributes, CLOCK_MONOTONIC);
-        r = pthread_cond_init(&u->wake, &attributes);
-        (void) pthread_condattr_destroy(&attributes);
-        if (r != 0)
-                return -r;
-        r = pthread_mutex_init(&u->lock, NULL);
-        if (r != 0)
-                (void) pthread_cond_destroy(&u->wake);
-        return -r;
 }
 
 int unwinder_new(Unwinder **ret, void *memory, size_t size) {
@@ -718,12 +619,16 @@ int unwinder_new(Unwinder **ret, void *memory, size_t size) {
 
         if (!u)
                 return -ENOMEM;
-        r = make_lock(u);
+        u->credit = CREDIT_MAX;
+        u->credited = now_ns(CLOCK_MONOTONIC);
+        r = unwind_queue_init(&u->queue);
         if (r < 0) {
                 free(u);
                 return r;
         }
-        r = unwind_memory_new(&u->memory, memory, size);
+        r = due_heap_init(&u->due, PROCESSES_MAX);
+        if (r >= 0)
+                r = unwind_memory_new(&u->memory, memory, size);
         if (r >= 0) {
                 /* It only saves time: there may be none. */
                 (void) unwind_cache_new(&u->cache, NULL, UNWIND_CACHE_SIZE_MAX);
@@ -743,29 +648,13 @@ int unwinder_new(Unwinder **ret, void *memory, size_t size) {
         return 0;
 }
 
-/* false: it has not ended in time. */
-static bool stop_thread(Unwinder *u) {
-        uint64_t deadline = now(CLOCK_MONOTONIC) + PATIENCE;
-        bool ended;
-
-        (void) pthread_mutex_lock(&u->lock);
-        u->stop = true;
-        (void) pthread_cond_signal(&u->wake);
-        while (!u->ended && now(CLOCK_MONOTONIC) < deadline)
-                wait_until(u, deadline);
-        ended = u->ended;
-        u->abandoned = !ended;
-        (void) pthread_mutex_unlock(&u->lock);
-        return ended;
-}
-
 Unwinder *unwinder_free(Unwinder *u) {
         pthread_t thread;
 
         if (!u)
                 return NULL;
         thread = u->thread;
-        if (stop_thread(u)) {
+        if (unwind_queue_stop(&u->queue, now_ns(CLOCK_MONOTONIC) + PATIENCE)) {
                 (void) pthread_join(thread, NULL);
                 unwinder_destroy(u);
         } else
@@ -773,70 +662,12 @@ Unwinder *unwinder_free(Unwinder *u) {
         return NULL;
 }
 
-/* ---- the side of the ring ---- */
-
-/* A walk found no list, or left what the list has, or found what it cannot read. */
-static bool sample_is_news(Unwinder *u, const RingsideRecord *record) {
-        uint64_t t;
-
-        if (record->sample.walk_end != RINGSIDE_WALK_NO_TABLES && record->sample.walk_end != RINGSIDE_WALK_NO_MAPPING &&
-            record->sample.walk_end != RINGSIDE_WALK_UNREADABLE)
-                return false;
-        t = now(CLOCK_MONOTONIC);
-        if (u->recent[record->pid % RECENT].pid == record->pid && t - u->recent[record->pid % RECENT].time < AGAIN)
-                return false;
-        u->recent[record->pid % RECENT].pid = record->pid;
-        u->recent[record->pid % RECENT].time = t;
-        return true;
-}
-
-static bool event_make(Unwinder *u, const RingsideRecord *record, Event *ret) {
-        *ret = (Event){ .type = record->type, .pid = record->pid };
-        switch (record->type) {
-        case RINGSIDE_PROCESS:
-                ret->kind = record->process.kind;
-                ret->ppid = record->process.ppid;
-                ret->start = record->process.start;
-                return !record->process.kernel && ret->start != 0 && ret->kind != RINGSIDE_PROCESS_COMM &&
-                       (ret->kind != RINGSIDE_PROCESS_FORK || record->tid == record->pid);
-        case RINGSIDE_MAPPING:
-                ret->start = record->mapping.process_start;
-                ret->mapping = (ToldMapping){
-                        .start = record->mapping.start,
-                        .end = record->mapping.end,
-                        .offset = record->mapping.offset,
-                        .inode = record->mapping.inode,
-                        .dev_major = record->mapping.dev_major,
-                        .dev_minor = record->mapping.dev_minor,
-                        .path = record->mapping.path[0] ? "?" : "",
-                };
-                return true;
-        case RINGSIDE_SAMPLE:
-                ret->walk_end = record->sample.walk_end;
-                return sample_is_news(u, record);
-        default:
-                return false;
-        }
-}
-
 void unwinder_note(Unwinder *u, const RingsideRecord *record) {
-        Event event;
-
-        if (!event_make(u, record, &event))
-                return;
-        (void) pthread_mutex_lock(&u->lock);
-        if (u->n < QUEUE_MAX)
-                u->queue[(u->first + u->n++) % QUEUE_MAX] = event;
-        else {
-                u->overflown = true;
-                u->lost++;
-        }
-        (void) pthread_cond_signal(&u->wake);
-        (void) pthread_mutex_unlock(&u->lock);
+        unwind_queue_note(&u->queue, record);
 }
 
 void unwinder_get_statistics(Unwinder *u, UnwinderStatistics *ret) {
-        (void) pthread_mutex_lock(&u->lock);
+        (void) pthread_mutex_lock(&u->queue.lock);
         *ret = u->published;
-        (void) pthread_mutex_unlock(&u->lock);
+        (void) pthread_mutex_unlock(&u->queue.lock);
 }

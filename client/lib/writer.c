@@ -12,7 +12,6 @@
 #include "writer.h"
 
 #include <string.h>
-#include <time.h>
 
 #include "kernel-frames.h"
 #include "processes.h"
@@ -540,13 +539,6 @@ static int sample_store(Writer *writer, const RingsideRecord *record, int64_t th
         return 0;
 }
 
-static uint64_t now_monotonic(void) {
-        struct timespec ts;
-
-        (void) clock_gettime(CLOCK_MONOTONIC, &ts);
-        return ts.tv_sec * 1000000000ULL + ts.tv_nsec;
-}
-
 static int waiting_resolve(Writer *writer, WaitingSample *sample, Patience patience) {
         int r = sample_resolve(writer, sample->process, &sample->record, patience, &sample->outcome);
 
@@ -608,7 +600,7 @@ static int wait_for_mappings(Writer *writer, const RingsideRecord *record, const
                 .process = outcome == 0 ? thread->process : NULL,
                 .thread_id = thread->id,
                 .outcome = outcome,
-                .arrived = now_monotonic(),
+                .arrived = now_ns(CLOCK_MONOTONIC),
                 .generation = address_space_get_generation(thread->process->space),
         };
         int r;
@@ -716,7 +708,7 @@ int writer_handle(Writer *writer, const RingsideRecord *record) {
 }
 
 int writer_tick(Writer *writer) {
-        return writer->waiting.n > 0 ? drain(writer, now_monotonic(), /* all= */ false) : 0;
+        return writer->waiting.n > 0 ? drain(writer, now_ns(CLOCK_MONOTONIC), /* all= */ false) : 0;
 }
 
 int writer_flush(Writer *writer) {

@@ -89,7 +89,7 @@ static bool measure(uint64_t later, uint64_t *ret_spent, uint64_t *ret_n, uint64
         uint64_t begin;
         bool good;
 
-        if (sampler_new(&sampler, 1, &grant, /* has_types= */ false, get_nprocs_conf(), &error) < 0) {
+        if (sampler_new(&sampler, 1, &grant, &(struct kernel_types){}, get_nprocs_conf(), &error) < 0) {
                 printf("not ok - the programs do not load: error %d\n", error);
                 return false;
         }

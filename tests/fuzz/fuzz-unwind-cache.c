@@ -1,6 +1,9 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 
-/* A file of the cache of unwind tables, given a checksum that fits, for the file that all in the corpus are of. */
+/*
+ * A file of the cache of unwind tables, given a checksum that fits, for the file that all in the corpus are of. Version 1
+ * stands for whatever is the current one.
+ */
 
 #include <elf.h>
 #include <string.h>
@@ -9,6 +12,7 @@
 #include "fuzz.h"
 #include "unwind-cache.h"
 
+#define VERSION_AT 8
 #define CRC_AT 12
 #define CRC_FROM 16
 
@@ -37,8 +41,12 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
                 return 0;
         memcpy(copy, data, size);
         if (size >= CRC_FROM) {
-                uint32_t crc = (uint32_t) crc32(0, copy + CRC_FROM, (unsigned) (size - CRC_FROM));
+                uint32_t crc = (uint32_t) crc32(0, copy + CRC_FROM, (unsigned) (size - CRC_FROM)), version;
 
+                memcpy(&version, copy + VERSION_AT, sizeof(version));
+                if (version == 1)
+                        version = UNWIND_CACHE_VERSION;
+                memcpy(copy + VERSION_AT, &version, sizeof(version));
                 memcpy(copy + CRC_AT, &crc, sizeof(crc));
         }
         if (unwind_cache_parse(elf, copy, size, &table) < 0)

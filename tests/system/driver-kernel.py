@@ -6,6 +6,7 @@ sleep. The same table as that of driver-system.py.
 """
 
 import os
+import socket
 import sys
 
 import cpus
@@ -20,6 +21,8 @@ RESTRICTED = "/proc/sys/crypto/af_alg_restrict"
 
 
 def main():
+    # It belongs to a module, which is there as long as somebody has a socket of it.
+    pin = socket.socket(socket.AF_ALG, socket.SOCK_SEQPACKET)
     if os.path.exists(RESTRICTED):
         with open(RESTRICTED, "w", encoding="utf-8") as f:
             f.write("0")
@@ -36,6 +39,7 @@ def main():
     table.run("rule", "a CPU goes and comes back under record -a", lambda: cpus.hotplug(alice))
     # Not on the seat: for its sleep the kernel switches to a console of its own, and whoever was in front is not.
     table.run("seatless", "suspend and resume under record -a", lambda: cpus.suspend(bob))
+    pin.close()
     sys.exit(1 if table.failed else 0)
 
 
