@@ -290,6 +290,16 @@ static void test_slots(void **state) {
         /* and from then on again. */
         assert_true(unwind_memory_publish(f->memory, taken[0], 7));
         assert_int_equal(slots[taken[0]].list, 7);
+        unwind_memory_prepare(f->memory, taken[0]);
+        assert_int_equal(slots[taken[0]].list, 7);
+        /* Also where nothing was published yet. */
+        unwind_memory_withdraw(f->memory, taken[0]);
+        unwind_memory_prepare(f->memory, taken[0]);
+        assert_int_equal((uint32_t) slots[taken[0]].list, 0);
+        assert_int_not_equal(slots[taken[0]].list, 0);
+        slots[taken[0]].list = 0;
+        assert_false(unwind_memory_publish(f->memory, taken[0], 8));
+        assert_int_equal(slots[taken[0]].list, 0);
 }
 
 /* ---- images and lists ---- */

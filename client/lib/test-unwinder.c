@@ -24,6 +24,7 @@
 
 #include "code-pages.h"
 #include "proc-file.h"
+#include "process-dir.h"
 #include "unwind-table-builder.h"
 
 #define SIZE (16U << 20)
@@ -48,6 +49,8 @@ ssize_t __real_process_vm_readv(pid_t, const struct iovec *, unsigned long, cons
 ssize_t __wrap_process_vm_readv(pid_t, const struct iovec *, unsigned long, const struct iovec *, unsigned long, unsigned long);
 int __real_unwind_table_new(UnwindTable **ret, ElfFile *elf);
 int __wrap_unwind_table_new(UnwindTable **ret, ElfFile *elf);
+int __real_process_dir_open(ProcessDir *dir, const char *proc, pid_t pid, char **ret_maps, size_t *ret_size);
+int __wrap_process_dir_open(ProcessDir *dir, const char *proc, pid_t pid, char **ret_maps, size_t *ret_size);
 int __real_clock_gettime(clockid_t clock, struct timespec *ret);
 int __wrap_clock_gettime(clockid_t clock, struct timespec *ret);
 
@@ -71,6 +74,17 @@ int __wrap_clock_gettime(clockid_t clock, struct timespec *ret) {
 
         if (clock == CLOCK_THREAD_CPUTIME_ID)
                 ret->tv_sec += __atomic_load_n(&spent, __ATOMIC_ACQUIRE);
+        return r;
+}
+
+static struct rs_table_process *(*when_read)(void); /* the slot of one that then becomes another program */
+
+int __wrap_process_dir_open(ProcessDir *dir, const char *proc, pid_t pid, char **ret_maps, size_t *ret_size) {
+        struct rs_table_process *(*func)(void) = __atomic_exchange_n(&when_read, NULL, __ATOMIC_ACQ_REL);
+        int r = __real_process_dir_open(dir, proc, pid, ret_maps, ret_size);
+
+        if (func)
+                __atomic_store_n(&func()->list, 0, __ATOMIC_RELEASE);
         return r;
 }
 
@@ -481,6 +495,27 @@ static void test_exec_untold(void **state) {
         child_end(&child);
 }
 
+static Fixture *reading_fixture;
+static Child reading_child;
+
+static struct rs_table_process *find_read_slot(void) {
+        return find_slot(reading_fixture, &reading_child);
+}
+
+/* Before anything of it was ever published. */
+static void test_exec_meanwhile(void **state) {
+        Fixture *f = *state;
+        Child child = child_new();
+
+        reading_fixture = f;
+        reading_child = child;
+        __atomic_store_n(&when_read, find_read_slot, __ATOMIC_RELEASE);
+        note(f, &child, RINGSIDE_PROCESS_SEEN, 1);
+        assert_true(wait_for(f, &child, has_read, 2));
+        assert_true(wait_for(f, &child, has_address, find_mapped(child.pid, "libc.so", NULL, 0, NULL)));
+        child_end(&child);
+}
+
 /* How many of so many pages from start on the process has: those that it looked at, or that somebody read there. */
 static size_t count_pages_at(const Child *child, uint64_t start, size_t max) {
         _cleanup_free_ uint64_t *pages = calloc(max, sizeof(*pages));
@@ -711,6 +746,7 @@ int main(int argc, char **argv) {
                 cmocka_unit_test_setup_teardown(test_fork_and_exit, set_up, tear_down),
                 cmocka_unit_test_setup_teardown(test_exec, set_up, tear_down),
                 cmocka_unit_test_setup_teardown(test_exec_untold, set_up, tear_down),
+                cmocka_unit_test_setup_teardown(test_exec_meanwhile, set_up, tear_down),
                 cmocka_unit_test_setup_teardown(test_touch, set_up, tear_down),
                 cmocka_unit_test(test_every_page),
                 cmocka_unit_test_setup_teardown(test_reuse, set_up, tear_down),

@@ -8,6 +8,7 @@
 
 #define TAKEN UINT64_MAX
 #define IDLE (UINT64_MAX - 1)
+#define EMPTY_LIST (UINT64_C(1) << 32)
 
 typedef struct Slot {
         bool taken;
@@ -171,6 +172,13 @@ void unwind_memory_withdraw(UnwindMemory *m, unsigned slot) {
         /* Before anything of another process is stored. */
         __atomic_thread_fence(__ATOMIC_SEQ_CST);
         m->slots[slot].list = 0;
+}
+
+void unwind_memory_prepare(UnwindMemory *m, unsigned slot) {
+        if (m->slots[slot].list != 0)
+                return;
+        m->slots[slot].list = EMPTY_LIST;
+        __atomic_store_n(&slot_at(m, slot)->list, EMPTY_LIST, __ATOMIC_SEQ_CST);
 }
 
 bool unwind_memory_publish(UnwindMemory *m, unsigned slot, uint64_t list) {

@@ -55,5 +55,10 @@ int unwind_memory_take_slot(UnwindMemory *memory, uint32_t pid, uint64_t start, 
 void unwind_memory_give_slot_back(UnwindMemory *memory, unsigned slot);
 /* Nothing is to be found by it any more, be it for what the programs stored, or what is stored now. */
 void unwind_memory_withdraw(UnwindMemory *memory, unsigned slot);
+/*
+ * Before it is looked what the process has: where it has no list, it gets one without mappings, so that it shows when the
+ * programs take that away.
+ */
+void unwind_memory_prepare(UnwindMemory *memory, unsigned slot);
 /* After all that list leads to was written. false: the process has become another program meanwhile, and has no list. */
 bool unwind_memory_publish(UnwindMemory *memory, unsigned slot, uint64_t list);

@@ -235,9 +235,6 @@ static void retry_later(Unwinder *u, Process *process) {
 static void publish(Unwinder *u, Process *process) {
         UnwindList *list, *old = process->list;
 
-        take_slot(u, process);
-        if (process->slot < 0)
-                return;
         process->generation = unwind_images_get_generation(u->images);
         if (unwind_list_new(&list, u->images, process->space, old) < 0) {
                 u->statistics.no_list++;
@@ -317,7 +314,7 @@ static int verify(Process *process) {
         return process->verified ? 0 : -ESRCH;
 }
 
-/* 1: something has changed, 0: not, or an error that process_dir_open() has. Files are not read yet. */
+/* 1: something has changed, 0: not; -ENOBUFS: there is no slot for it, or an error that process_dir_open() has. Files are not read yet. */
 static int read_mappings(Unwinder *u, Process *process) {
         int r;
 
@@ -325,6 +322,10 @@ static int read_mappings(Unwinder *u, Process *process) {
         r = verify(process);
         if (r < 0)
                 return r;
+        take_slot(u, process);
+        if (process->slot < 0)
+                return -ENOBUFS;
+        unwind_memory_prepare(u->memory, (unsigned) process->slot);
         if (!process->space) {
                 r = address_space_new(&process->space, u->symbolizer, (pid_t) process->pid);
                 if (r < 0)
@@ -375,7 +376,7 @@ static void read_process(Unwinder *u, Process *process) {
                 withdraw(u, process);
                 return;
         }
-        if (r < 0) { /* no memory, no fds: what is known of it still holds */
+        if (r < 0) { /* no memory, no fds, no slot: what is known of it still holds */
                 retry_later(u, process);
                 return;
         }
