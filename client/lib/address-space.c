@@ -118,8 +118,8 @@ static bool is_unchanged(const Mapping *mapping, const MapsLine *line) {
         char path[PATH_MAX + 32];
         const MappedFile *file = &mapping->file->mapped;
 
-        if (mapping->file->forgotten || mapping->start != line->start || mapping->end != line->end || mapping->offset != line->offset ||
-            mapping->inode != line->inode)
+        if (mapping->file->forgotten || mapping->start != line->start || mapping->end != line->end ||
+            mapping->offset != line->offset || mapping->inode != line->inode)
                 return false;
         if (line->inode == 0)
                 return line->path_len == 0 && mapping->file->kind == SYMBOL_FILE_JIT;

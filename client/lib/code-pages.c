@@ -13,8 +13,10 @@
 #define BYTES_MAX (UINT64_C(16) << 20)
 #define MAPPINGS_MAX 4096
 #define PLACES_MAX (BYTES_MAX / PAGE + MAPPINGS_MAX)
-/* Of one call, IOV_MAX. */
-#define BATCH 1024
+/* Of one call. */
+#define BATCH 64
+/* All that anybody waits for tables meanwhile. */
+#define TIME_MAX UINT64_C(20000000)
 
 /*
  * Nobody else's: what is mapped there may be on a file system of theirs, which can keep who reads it waiting. The directory
@@ -54,11 +56,12 @@ static size_t find_places(const struct rs_table_mapping *mappings, size_t n, uin
         return n_places;
 }
 
-/* It stops where nothing can be read: that place is left out. */
+/* It stops where nothing can be read: that place is left out. Where pages come from a disk the rest may take too long. */
 static int read_places(pid_t pid, const struct iovec *places, size_t n) {
+        uint64_t end = now_ns(CLOCK_MONOTONIC) + TIME_MAX;
         uint8_t buffer[BATCH];
 
-        for (size_t i = 0; i < n;) {
+        for (size_t i = 0; i < n && now_ns(CLOCK_MONOTONIC) < end;) {
                 size_t batch = MIN(n - i, (size_t) BATCH);
                 struct iovec local = { .iov_base = buffer, .iov_len = batch };
                 ssize_t r = process_vm_readv(pid, &local, 1, places + i, batch, 0);

@@ -42,6 +42,7 @@ typedef struct Fixture {
 /* ---- what can be slow ---- */
 
 static int stalled_fd = -1; /* a pipe: reads of processes wait for its end, as those of a file system that does not answer */
+static unsigned delay_ms;   /* of each read of a process */
 static unsigned cost;       /* the next table takes so long, s of CPU time, which */
 static unsigned spent;      /* is added to what threads have spent */
 
@@ -61,6 +62,8 @@ ssize_t __wrap_process_vm_readv(pid_t pid, const struct iovec *local, unsigned l
 
         if (fd >= 0)
                 (void) RETRY_ON_EINTR(read(fd, &c, 1));
+        if (delay_ms > 0)
+                nanosleep(&(struct timespec){ .tv_nsec = delay_ms * 1000000L }, NULL);
         return __real_process_vm_readv(pid, local, n_local, remote, n_remote, flags);
 }
 
@@ -571,6 +574,11 @@ static void test_every_page(_unused_ void **state) {
         assert_int_equal(count_pages_at(&child, m.start, 256), 0);
         assert_return_code(code_pages_touch(child.pid, &m, 1, false), 0);
         assert_int_equal(count_pages_at(&child, m.start, 256), 16);
+        /* What takes too long is left as it is. */
+        delay_ms = 15;
+        assert_return_code(code_pages_touch(child.pid, &m, 1, true), 0);
+        delay_ms = 0;
+        assert_in_range(count_pages_at(&child, m.start, 256), 17, 240);
         /* What is not there is left out. */
         m.end += UNTOUCHED_SIZE;
         assert_return_code(code_pages_touch(child.pid, &m, 1, true), 0);

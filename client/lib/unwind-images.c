@@ -340,7 +340,10 @@ static void list_add_range(UnwindList *list, const MappedRange *range) {
         uint64_t address, bias;
 
         m.bias = m.start / RS_TABLE_PAGE * RS_TABLE_PAGE;
-        list->waiting |= image ? image->state != IMAGE_READY && image->state != IMAGE_NONE : file->forgotten || (file->elf && !file->loaded);
+        if (image)
+                list->waiting |= image->state != IMAGE_READY && image->state != IMAGE_NONE;
+        else
+                list->waiting |= file->forgotten || (file->elf && !file->loaded);
         if (!image || image->state != IMAGE_READY ||
             !elf_file_get_code_address(file->elf, range->offset, range->end - range->start, &address)) {
                 list_add(list, &m, image);

@@ -314,7 +314,10 @@ static int verify(Process *process) {
         return process->verified ? 0 : -ESRCH;
 }
 
-/* 1: something has changed, 0: not; -ENOBUFS: there is no slot for it, or an error that process_dir_open() has. Files are not read yet. */
+/*
+ * 1: something has changed, 0: not; -ENOBUFS: there is no slot for it, or an error that process_dir_open() has. Files are
+ * not read yet.
+ */
 static int read_mappings(Unwinder *u, Process *process) {
         int r;
 
@@ -393,7 +396,10 @@ static void touch_process(Unwinder *u, Process *process) {
         if (!process->list || verify(process) < 0)
                 return;
         mappings = unwind_list_get_mappings(process->list, &n);
-        /* As long as no walk says that one is missing, it need not be each of them. Who may not once, as where Yama forbids it, need not try again so soon. */
+        /*
+         * As long as no walk says that one is missing, it need not be each of them. Who may not once, as where Yama forbids
+         * it, need not try again so soon.
+         */
         if (code_pages_touch((pid_t) process->pid, mappings, n, process->missing) == -EPERM)
                 process->touch_interval = TOUCH_MAX;
         process->touch_next = now_ns(CLOCK_MONOTONIC) + process->touch_interval;
@@ -488,7 +494,9 @@ static void handle_missing(Unwinder *u, const UnwindEvent *event) {
                 want_touch(u, process, MAX(now_ns(CLOCK_MONOTONIC), process->touch_next));
                 return;
         }
-        if (!process || process->hidden || (event->type == RINGSIDE_MAPPING && process->list && is_known(process, &event->mapping)))
+        if (!process || process->hidden)
+                return;
+        if (event->type == RINGSIDE_MAPPING && process->list && is_known(process, &event->mapping))
                 return;
         want_reading(u, process, MAX(now_ns(CLOCK_MONOTONIC), process->next));
 }
