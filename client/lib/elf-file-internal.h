@@ -27,6 +27,7 @@ struct ElfFile {
         ElfSegment *segments;
         size_t n_segments;
         uint64_t eh_frame_hdr; /* address, 0: none */
+        const bool *stop;      /* NULL: nobody stops who reads it */
         ElfSection *sections;
         size_t n_sections;
         bool has_sections; /* they were read */

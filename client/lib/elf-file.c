@@ -422,6 +422,14 @@ bool elf_file_get_code_address(const ElfFile *elf, uint64_t offset, uint64_t siz
         return most > 0;
 }
 
+void elf_file_set_stop(ElfFile *elf, const bool *stop) {
+        elf->stop = stop;
+}
+
+bool elf_file_is_stopped(const ElfFile *elf) {
+        return elf->stop && __atomic_load_n(elf->stop, __ATOMIC_RELAXED);
+}
+
 unsigned elf_file_get_machine(const ElfFile *elf) {
         return elf->header.e_machine;
 }

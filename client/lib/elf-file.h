@@ -59,6 +59,12 @@ bool elf_file_get_code_address(const ElfFile *elf, uint64_t offset, uint64_t siz
 int elf_file_stat(const ElfFile *elf, struct stat *ret);
 /* The same for the file system that it is on. */
 int elf_file_statvfs(const ElfFile *elf, struct statvfs *ret);
+/*
+ * Whoever needs long for the file ends with -ECANCELED soon after *stop was set, by any thread: it is looked at by
+ * elf_file_is_stopped(). NULL: never.
+ */
+void elf_file_set_stop(ElfFile *elf, const bool *stop);
+bool elf_file_is_stopped(const ElfFile *elf);
 /* EM_X86_64 and the like. */
 unsigned elf_file_get_machine(const ElfFile *elf);
 bool elf_file_is_64(const ElfFile *elf);

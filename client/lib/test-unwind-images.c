@@ -88,6 +88,8 @@ bool unwind_identity_get(_unused_ const ElfFile *elf, char identity[static UNWIN
         return next_identity != NULL;
 }
 
+void elf_file_set_stop(_unused_ ElfFile *elf, _unused_ const bool *stop) {}
+
 /* Files are mapped as they are. */
 bool elf_file_get_code_address(const ElfFile *elf, uint64_t offset, _unused_ uint64_t size, uint64_t *ret) {
         *ret = offset;
@@ -122,7 +124,7 @@ static int set_up(void **state) {
         f->bytes = calloc(1, SIZE);
         assert_non_null(f->bytes);
         assert_return_code(unwind_memory_new(&f->memory, f->bytes, SIZE), 0);
-        assert_return_code(unwind_images_new(&f->images, f->memory, NULL), 0);
+        assert_return_code(unwind_images_new(&f->images, f->memory, NULL, NULL), 0);
         next_error = 0;
         next_identity = NULL;
         next_n_rules = 3;

@@ -242,6 +242,19 @@ static void test_nothing(_unused_ void **state) {
         assert_int_equal(new_table(i386.data, i386.size, &table), -ENOENT);
 }
 
+static void test_stopped(_unused_ void **state) {
+        _cleanup_(elf_file_freep) ElfFile *elf = NULL;
+        UnwindTable *table = NULL;
+        bool stop = true;
+
+        assert_return_code(elf_file_new_take_fd(&elf, open("/proc/self/exe", O_RDONLY | O_CLOEXEC)), 0);
+        elf_file_set_stop(elf, &stop);
+        assert_int_equal(unwind_table_new(&table, elf), -ECANCELED);
+        stop = false;
+        assert_return_code(unwind_table_new(&table, elf), 0);
+        unwind_table_free(table);
+}
+
 static void test_vdso(_unused_ void **state) {
         _cleanup_(elf_file_freep) ElfFile *elf = NULL;
         _cleanup_(unwind_table_freep) UnwindTable *table = NULL;
@@ -882,6 +895,7 @@ int main(void) {
                 cmocka_unit_test(test_sources),
                 cmocka_unit_test(test_sources_together),
                 cmocka_unit_test(test_nothing),
+                cmocka_unit_test(test_stopped),
                 cmocka_unit_test(test_vdso),
                 cmocka_unit_test(test_overlapping),
                 cmocka_unit_test(test_ends),

@@ -42,6 +42,7 @@ typedef struct Fixture {
 /* ---- what can be slow ---- */
 
 static int stalled_fd = -1; /* a pipe: reads of processes wait for its end, as those of a file system that does not answer */
+static bool endless;        /* the next table is not ready before it is to be no more */
 static unsigned delay_ms;   /* of each read of a process */
 static unsigned cost;       /* the next table takes so long, s of CPU time, which */
 static unsigned spent;      /* is added to what threads have spent */
@@ -68,6 +69,9 @@ ssize_t __wrap_process_vm_readv(pid_t pid, const struct iovec *local, unsigned l
 }
 
 int __wrap_unwind_table_new(UnwindTable **ret, ElfFile *elf) {
+        if (__atomic_exchange_n(&endless, false, __ATOMIC_ACQ_REL))
+                while (!elf_file_is_stopped(elf))
+                        nanosleep(&(struct timespec){ .tv_nsec = 1000000 }, NULL);
         (void) __atomic_add_fetch(&spent, __atomic_exchange_n(&cost, 0, __ATOMIC_ACQ_REL), __ATOMIC_ACQ_REL);
         return __real_unwind_table_new(ret, elf);
 }
@@ -723,6 +727,23 @@ static bool is_unmapped(Fixture *f, _unused_ const Child *child, _unused_ uint64
         return !is_mapped(f->bytes);
 }
 
+/* Who closes the session does not wait for a table. */
+static void test_long_table(void **state) {
+        Fixture *f = *state;
+        Child child = child_new();
+        uint64_t before;
+
+        endless = true;
+        note(f, &child, RINGSIDE_PROCESS_SEEN, 1);
+        assert_true(wait_for(f, &child, has_list, UINT64_C(1) << 32));
+        pause_ms(20);
+        before = now_ns(CLOCK_MONOTONIC);
+        f->unwinder = unwinder_free(f->unwinder);
+        assert_in_range(now_ns(CLOCK_MONOTONIC) - before, 0, 1900000000);
+        assert_false(is_mapped(f->bytes));
+        child_end(&child);
+}
+
 /* The thread is left alone with what it waits for, and frees all that it has when it is told of its end. */
 static void test_stalled(void **state) {
         Fixture *f = *state;
@@ -763,6 +784,7 @@ int main(int argc, char **argv) {
                 cmocka_unit_test_setup_teardown(test_slow_table, set_up, tear_down),
                 cmocka_unit_test_setup_teardown(test_budget, set_up, tear_down),
                 cmocka_unit_test_setup_teardown(test_no_fds, set_up, tear_down),
+                cmocka_unit_test_setup_teardown(test_long_table, set_up, tear_down),
                 cmocka_unit_test_setup_teardown(test_stalled, set_up, tear_down),
         };
 

@@ -40,6 +40,7 @@ struct Image {
 struct UnwindImages {
         UnwindMemory *memory;
         UnwindCache *cache;
+        const bool *stop;
         Image *all;
         Image *oldest, *newest; /* ready, and in no list */
         Table by_identity;
@@ -58,7 +59,7 @@ struct UnwindList {
         struct rs_table_mapping mappings[];
 };
 
-int unwind_images_new(UnwindImages **ret, UnwindMemory *memory, UnwindCache *cache) {
+int unwind_images_new(UnwindImages **ret, UnwindMemory *memory, UnwindCache *cache, const bool *stop) {
         static const struct rs_table_rule unknown = { .cfa = RS_CFA_UNKNOWN };
         _cleanup_(unwind_images_freep) UnwindImages *images = calloc(1, sizeof(*images));
         int r;
@@ -67,6 +68,7 @@ int unwind_images_new(UnwindImages **ret, UnwindMemory *memory, UnwindCache *cac
                 return -ENOMEM;
         images->memory = memory;
         images->cache = cache;
+        images->stop = stop;
         r = unwind_memory_add_rule(memory, &unknown, &images->unknown);
         if (r < 0)
                 return r;
@@ -213,6 +215,7 @@ static int image_fill(UnwindImages *images, Image *image, ElfFile *elf) {
         UnwindTable *table;
         int r;
 
+        elf_file_set_stop(elf, images->stop);
         r = unwind_cache_get(images->cache, elf, &table);
         if (r == -ENOMEM)
                 return r;

@@ -28,8 +28,8 @@ typedef struct UnwindImagesStatistics {
         uint64_t evictions;
 } UnwindImagesStatistics;
 
-/* cache: where tables are kept from one run to the next, NULL: nowhere. Both must outlive it. */
-int unwind_images_new(UnwindImages **ret, UnwindMemory *memory, UnwindCache *cache);
+/* cache: where tables are kept from one run to the next, NULL: nowhere. All must outlive it. *stop, NULL: see elf_file_set_stop(). */
+int unwind_images_new(UnwindImages **ret, UnwindMemory *memory, UnwindCache *cache, const bool *stop);
 UnwindImages *unwind_images_free(UnwindImages *images);
 DEFINE_CLEANUP(UnwindImages, unwind_images_free)
 

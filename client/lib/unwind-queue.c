@@ -107,7 +107,7 @@ bool unwind_queue_stop(UnwindQueue *q, uint64_t deadline) {
         bool ended;
 
         (void) pthread_mutex_lock(&q->lock);
-        q->stop = true;
+        __atomic_store_n(&q->stop, true, __ATOMIC_RELAXED); /* who reads a file looks at it without the lock */
         (void) pthread_cond_signal(&q->wake);
         while (!q->ended && now_ns(CLOCK_MONOTONIC) < deadline)
                 wait_until(q, deadline);

@@ -28,7 +28,7 @@ typedef struct UnwindEvent {
 typedef struct UnwindQueue {
         pthread_mutex_t lock; /* what follows */
         pthread_cond_t wake;
-        bool stop;      /* the thread is to end, */
+        bool stop;      /* the thread is to end (may be read without the lock), */
         bool ended;     /* has done so, */
         bool abandoned; /* or will do so when it can, as the last owner */
         UnwindEvent events[UNWIND_QUEUE_MAX]; /* a ring */

@@ -31,6 +31,7 @@ enum Source {
 #define ORDER_SOURCE_SHIFT 28
 
 typedef struct Builder {
+        const ElfFile *elf;
         UnwindTable *table;
         const CfiMachine *machine;
         uint64_t start, end; /* of code */
@@ -214,7 +215,7 @@ static int add_entries(Builder *b, CfiReader *reader, enum Source source) {
         int r;
 
         while ((r = cfi_next(reader, &entry)) > 0) {
-                r = add_entry(b, entry, source);
+                r = elf_file_is_stopped(b->elf) ? -ECANCELED : add_entry(b, entry, source);
                 if (r < 0)
                         return r;
         }
@@ -453,6 +454,8 @@ static int add_all_rows(Builder *b, CfiReader *eh, CfiReader *debug) {
 
                 if (entry->end <= b->covered)
                         continue;
+                if (elf_file_is_stopped(b->elf))
+                        return -ECANCELED;
                 switch (entry->order >> ORDER_SOURCE_SHIFT) {
                 case SOURCE_KNOWN_CODE:
                         r = emit(b, entry->start, entry->end, &known_code[entry->program].rule);
@@ -536,6 +539,7 @@ int unwind_table_new(UnwindTable **ret, ElfFile *elf) {
         table = calloc(1, sizeof(*table));
         if (!table)
                 return -ENOMEM;
+        b.elf = elf;
         b.table = table;
         b.machine = cfi_machine(elf_file_get_machine(elf));
         if (!b.machine || !elf_file_is_64(elf) || !elf_file_get_code(elf, &b.start, &b.end))

@@ -47,7 +47,7 @@ typedef struct UnwindTable {
 
 /*
  * Reads the file. -ENOENT: there is nothing to make a table from, as in a 32-bit file; -EBADMSG: malformed; -EFBIG: over
- * a cap. Such a file has no table.
+ * a cap. Such a file has no table. -ECANCELED: see elf_file_set_stop().
  */
 int unwind_table_new(UnwindTable **ret, ElfFile *elf);
 UnwindTable *unwind_table_free(UnwindTable *table);

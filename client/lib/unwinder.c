@@ -641,7 +641,7 @@ int unwinder_new(Unwinder **ret, void *memory, size_t size) {
         if (r >= 0) {
                 /* It only saves time: there may be none. */
                 (void) unwind_cache_new(&u->cache, NULL, UNWIND_CACHE_SIZE_MAX);
-                r = unwind_images_new(&u->images, u->memory, u->cache);
+                r = unwind_images_new(&u->images, u->memory, u->cache, &u->queue.stop);
         }
         if (r >= 0)
                 r = symbolizer_new(&u->symbolizer, &(SymbolizerOptions){ .read = unwind_images_read, .userdata = u->images });
