@@ -169,7 +169,7 @@ static void world_init(World *world) {
         assert_non_null(world->bytes);
         assert_int_equal(unwind_cache_new(&world->cache, world->path, UINT64_C(64) << 20), 0);
         assert_int_equal(unwind_memory_new(&world->memory, world->bytes, RS_TABLE_SIZE_MIN), 0);
-        assert_int_equal(unwind_images_new(&world->images, world->memory, world->cache), 0);
+        assert_int_equal(unwind_images_new(&world->images, world->memory, world->cache, NULL), 0);
 }
 
 static void world_done(World *world) {
@@ -228,7 +228,7 @@ static void test_foreign_table(_unused_ void **state) {
         reset();
         (void) read_many(&world);
         world.images = unwind_images_free(world.images);
-        assert_int_equal(unwind_images_new(&world.images, world.memory, world.cache), 0);
+        assert_int_equal(unwind_images_new(&world.images, world.memory, world.cache, NULL), 0);
         assert_used(&world, 0, 1);
         make_foreign();
         (void) read_many(&world);
