@@ -107,72 +107,80 @@ def of_recording(path, comm, images):
     return result
 
 
-def roots(stacks):
-    return {frames[0] for frames in stacks.whole}
+def beginnings(stacks):
+    """Where programs and threads begin: the first frames, and what of the C library calls what is the program's own."""
+    found = set()
+    for whole in stacks.whole:
+        found.add(whole[0])
+        for frame in whole[1:]:
+            if not frame[0].startswith("libc.so"):
+                break
+            found.add(frame)
+    return found
 
 
-MAPPING = re.compile(r"PERF_RECORD_MMAP2? (\d+)/\d+: \[(0x[0-9a-f]+)\((0x[0-9a-f]+)\) @ (0x[0-9a-f]+|0) [^]]*\]: (\S+) (.*)")
+LINE = re.compile(r"\s+([0-9a-f]+) \((.*)\)$")
+HEAD = re.compile(r"(.*?)\s+(\d+)/(\d+)\s*$")
 
 
 class PerfScript:
-    """The stacks of what `perf script --show-mmap-events -F comm,pid,tid,ip` prints."""
+    """The stacks of what `perf script -F comm,pid,tid,ip,dso` prints: addresses of users' code are places in files."""
 
     def __init__(self, images, comm, begins):
         self.images, self.comm, self.begins = images, comm, begins
-        self.mappings, self.known = {}, {}
+        self.known = {}
         self.stacks = Stacks(collections.Counter(), collections.Counter(), [0], collections.Counter(), [0])
 
-    def frame(self, pid, address):
-        if (pid, address) not in self.known:
-            found = (None, 0)
-            for start, length, offset, path in reversed(self.mappings.get(pid, [])):
-                if start <= address < start + length:
-                    image = self.images.get(path)
-                    found = image.function(image.address_at(address - start + offset))
-                    break
-            self.known[pid, address] = found
-        return self.known[pid, address]
+    def frame(self, offset, path):
+        if (offset, path) not in self.known:
+            image = self.images.get(path)
+            self.known[offset, path] = image.function(image.address_at(offset))
+        return self.known[offset, path]
 
-    def add(self, pid, addresses):
-        frames = [self.frame(pid, a) for a in reversed(addresses) if a < KERNEL]
-        first = next((i for i, frame in enumerate(frames) if frame in self.begins), None)
+    def add(self, addresses):
+        frames = tuple(self.frame(*a) for a in reversed(addresses) if a[0] < KERNEL)
         self.stacks.frames[0] += len(frames)
-        if first is None:
-            self.stacks.cut[tuple(frames)] += 1
-        elif any(a >= KERNEL for a in addresses):
+        if not frames or frames[0] not in self.begins:
+            self.stacks.cut[frames] += 1
+        elif len(frames) < len(addresses):
             self.stacks.kernel[0] += 1
         else:
-            self.stacks.whole[tuple(frames[first:])] += 1
+            self.stacks.whole[frames] += 1
 
     def read(self, lines):
-        pid, addresses = None, []
+        ours, addresses = False, []
         for line in lines:
-            mapping = MAPPING.search(line)
-            if mapping:
-                start, length, offset = (int(n, 16) for n in mapping.group(2, 3, 4))
-                if "x" in mapping.group(5):
-                    # Its own way to say where there is no file; and one program has followed another.
-                    self.mappings.setdefault(int(mapping.group(1)), []).append((start, length, offset, mapping.group(6)))
-                    self.known = {key: frame for key, frame in self.known.items() if key[0] != int(mapping.group(1))}
-                continue
-            words = line.split()
-            if not words:
-                if pid is not None and addresses:
-                    self.add(pid, addresses)
-                pid, addresses = None, []
-            elif line[0] in "\t " and pid is not None and len(words) == 1:
-                addresses.append(int(words[0], 16))
-            else:
-                head = re.match(r"\s*(.*?)\s+(\d+)/(\d+)\s*$", line)
-                pid = int(head.group(2)) if head and head.group(1) == self.comm else None
-                addresses = []
-        if pid is not None and addresses:
-            self.add(pid, addresses)
+            frame = LINE.match(line)
+            if frame:
+                addresses.append((int(frame.group(1), 16), frame.group(2)))
+            elif line.strip():
+                head = HEAD.match(line.strip())
+                ours, addresses = bool(head) and head.group(1) == self.comm, []
+            elif ours and addresses:
+                self.add(addresses)
+                ours, addresses = False, []
+        if ours and addresses:
+            self.add(addresses)
         return self.stacks
 
 
-def agreement(ours, theirs, n=100):
-    """Of the weight of our hottest stacks, the part that is in stacks which perf has as well."""
-    hottest = ours.whole.most_common(n)
+def without_beginning(stack, begins):
+    """One tool goes on to _start where the other one does not."""
+    n = next((i for i, frame in enumerate(stack) if frame not in begins), len(stack))
+    return stack[n:]
+
+
+def compare(ours, *theirs, n=100):
+    """
+    Of our hottest stacks: the part of their weight that is in stacks which perf has as well, in any of its runs, for what is
+    seen a few times in one may not be seen in another; and those that it has not.
+    """
+    begins = beginnings(ours)
+    known = {without_beginning(stack, begins) for run in theirs for stack in run.whole}
+    hottest = collections.Counter()
+    for stack, samples in ours.whole.items():
+        hottest[without_beginning(stack, begins)] += samples
+    hottest = hottest.most_common(n)
     weight = sum(samples for _, samples in hottest)
-    return sum(samples for stack, samples in hottest if stack in theirs.whole) / max(1, weight)
+    missing = [(samples, stack) for stack, samples in hottest if stack not in known]
+    return 1 - sum(samples for samples, _ in missing) / max(1, weight), missing

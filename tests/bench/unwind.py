@@ -126,12 +126,12 @@ def programs(directory, seconds):
     units = int(90 * seconds)
     c = write(directory, "large.c", "".join(C % {"i": i, "k": i % 7 + 2} for i in range(2 * units)))
     cxx = write(directory, "templates.cc", CXX % max(2, int(4 * seconds)))
-    sql = write(directory, "work.sql", SQL % {"rows": int(30000 * seconds)})
+    sql = write(directory, "work.sql", SQL % {"rows": int(120000 * seconds)})
     cc1 = subprocess.run(["gcc", "-print-prog-name=cc1"], stdout=subprocess.PIPE, text=True, check=True).stdout.strip()
     speed = ["openssl", "speed", "-seconds", str(max(1, int(seconds / 2)))]
     yield program("python3", ["/usr/bin/python3", write(directory, "work.py", PYTHON), str(seconds)])
     yield program("cc1", [cc1, "-quiet", "-O2", c, "-o", "/dev/null"])
-    yield program("clang", ["clang++", "-O2", "-c", cxx, "-o", "/dev/null"], "clang")
+    yield program("clang", ["clang++", "-O2", "-c", cxx, "-o", "/dev/null"])
     yield program("sqlite3", ["sqlite3", ":memory:", f".read {sql}"])
     yield program("openssl rsa2048", speed + ["rsa2048"])
     yield program("openssl chacha20", speed + ["-bytes", "8192", "-evp", "chacha20"])
@@ -175,8 +175,7 @@ class UnwindBench(Bench):
 
         def unwind(path):
             before = self.groups.seconds("perf")
-            printed, _ = self.spawn("perf", ["perf", "script", "--no-inline", "--show-mmap-events", "-F", "comm,pid,tid,ip",
-                                             "-i", path], as_user=False)
+            printed, _ = self.spawn("perf", ["perf", "script", "--no-inline", "-F", "comm,pid,tid,ip,dso", "-i", path], as_user=False)
             result["script"] = self.groups.seconds("perf") - before
             return frames.PerfScript(self.images, program.comm, begins).read(printed.splitlines())
 
@@ -238,19 +237,20 @@ def share(stacks):
 def measure(bench, program):
     bench.forget_tables()
     ours = bench.by_tables(program)
-    begins = frames.roots(ours["examined"])
+    begins = frames.beginnings(ours["examined"])
     theirs = [bench.by_perf(program, size, begins) for size in STACK_SIZES]
     table, table_frames = bench.in_kernel(program, "table")
     pointers, pointer_frames = bench.in_kernel(program, "fp")
     get_stack, get_stack_frames = bench.get_stack(program)
     perf = [r["client"] + r["script"] for r in theirs]
+    agreement, missing = frames.compare(ours["examined"], *(r["examined"] for r in theirs))
     return {
         "samples": ours["samples"], "lost": ours["lost"], "complete": share(ours["examined"]),
         "ends": {ENDS[end]: n for end, n in sorted(ours["examined"].ends.items())},
         "excluded": sum(n for end, n in ours["examined"].ends.items() if end != DEPTH) / max(1, ours["samples"]),
         "perf_samples": [r["samples"] for r in theirs], "perf_lost": [r["lost"] for r in theirs],
         "perf_complete": [share(r["examined"]) for r in theirs],
-        "agreement": frames.agreement(ours["examined"], theirs[1]["examined"]),
+        "agreement": agreement,
         "client": ours["client"], "helper": ours["helper"], "perf": perf,
         "cpu_ratio": [ours["client"] / ours["samples"] / (cpu / max(1, r["samples"])) for cpu, r in zip(perf, theirs)],
         "bytes": ours["bytes"], "perf_bytes": [r["bytes"] for r in theirs],
@@ -258,21 +258,17 @@ def measure(bench, program):
         "table_ns": table, "frames": table_frames, "pointers_ns": pointers, "pointer_frames": pointer_frames,
         "get_stack_ns": get_stack, "get_stack_frames": get_stack_frames,
         "frame_ns": table / max(1, table_frames),
-        "differences": differences(ours["examined"], theirs[1]["examined"]),
+        "missing": [(samples, shown(stack)) for samples, stack in missing[:3]],
     }
 
 
-def differences(ours, theirs, n=3):
-    """The hottest stacks that perf has not, for who wants to know why."""
-    def text(stack):
-        return ";".join(f"{name}+{start:#x}" for name, start in stack)
-
-    return [(samples, text(stack)) for stack, samples in ours.whole.most_common(100) if stack not in theirs.whole][:n]
+def shown(stack):
+    return ";".join(f"{name}+{start:#x}" for name, start in stack)
 
 
 FIRST = """
     SELECT min(time), min(CASE WHEN walk_end = 1 THEN time END) FROM sample JOIN thread ON thread.id = thread
-    JOIN process ON process.id = process WHERE CAST(process.comm AS TEXT) = 'clang'
+    JOIN process ON process.id = process WHERE CAST(process.comm AS TEXT) = 'clang++'
 """
 
 
@@ -322,7 +318,7 @@ def print_table(results):
               f" (perf: {r['perf_lost'][0]}, {r['perf_lost'][1]})")
     print("\nthe hottest stacks that perf did not have, of the hundred hottest:")
     for name, r in results.items():
-        for samples, stack in r["differences"]:
+        for samples, stack in r["missing"]:
             print(f"  {name}: {samples}: {stack[-240:]}")
 
 
