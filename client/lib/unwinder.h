@@ -4,7 +4,8 @@
 /*
  * Fills the unwind tables of a session: for each process that is told of, what it has mapped and what its files'
  * .eh_frame says. All of that happens in a thread of its own, so that who reads the ring never waits for it; a
- * table is there a moment after the process, and samples until then say RINGSIDE_WALK_NO_TABLES.
+ * table is there a moment after the process, and samples until then say RINGSIDE_WALK_NO_TABLES, or, while its mappings
+ * are being read, RINGSIDE_WALK_NO_MAPPING.
  */
 
 #include <stddef.h>
