@@ -414,25 +414,38 @@ static __always_inline void rule_count(const struct rs_table_rule *rule) {
 /* How far a frame may be from the one inside it, bytes, for a frame pointer to be believed where no rule says so. */
 #define GUESS_DISTANCE_MAX (1ULL << 20)
 
-/* A step by frame pointer, if it looks like one. False: nothing was done. */
+#define GUESS_NONE 0
+#define GUESS_STEP 1
+#define GUESS_END 2
+
+/*
+ * A step by frame pointer, if it looks like one; GUESS_NONE: nothing was done. GUESS_END: there were such steps, and they
+ * have come to a frame pointer of 0, as a chain's end is marked; or to one that is saved beside what nothing has called:
+ * so goroutines begin.
+ */
 __noinline int unwind_guess(void) {
         struct scratch *s = scratch_get();
         struct unwind_state *state;
         __u64 fp, pair[2];
 
         if (!has_tables || !s)
-                return false;
+                return GUESS_NONE;
         state = &s->unwind.state;
         fp = state->regs[UNWIND_FP];
-        if (!(state->known & UNWIND_KNOWN(UNWIND_FP)) || (fp & 15) != 0 || fp < state->regs[UNWIND_SP] ||
+        if (fp == 0 && s->unwind.guessed_at != NOT_GUESSED)
+                return GUESS_END;
+        /* Go does not keep the alignment that C has. */
+        if (!(state->known & UNWIND_KNOWN(UNWIND_FP)) || (fp & 7) != 0 || fp < state->regs[UNWIND_SP] ||
             fp - state->regs[UNWIND_SP] > GUESS_DISTANCE_MAX || unwind_read_bytes(pair, sizeof(pair), fp) != 0)
-                return false;
+                return GUESS_NONE;
 #if defined(__TARGET_ARCH_arm64)
         pair[1] &= UNWIND_ADDRESS_MASK;
 #endif
         s->unwind.lookup = pair[1] - 1;
-        if (!unwind_find_mapping() || call_before(pair[1]) != CALL_BEFORE)
-                return false;
+        if (!unwind_find_mapping())
+                return GUESS_NONE;
+        if (call_before(pair[1]) != CALL_BEFORE)
+                return pair[0] == 0 && s->unwind.guessed_at != NOT_GUESSED ? GUESS_END : GUESS_NONE;
         state->pc = pair[1];
         state->regs[UNWIND_FP] = pair[0];
         state->regs[UNWIND_SP] = fp + sizeof(pair);
@@ -443,7 +456,7 @@ __noinline int unwind_guess(void) {
         state->exact = false;
         if (s->unwind.guessed_at == NOT_GUESSED)
                 s->unwind.guessed_at = s->walk.n;
-        return true;
+        return GUESS_STEP;
 }
 
 /*
@@ -466,7 +479,7 @@ __noinline int unwind_frame(void) {
         bool is_signal = false;
         struct unwind *u;
         __u64 exact = 0;
-        int end;
+        int end, guess;
 
         if (!has_tables || !s)
                 return STEP_ENDED;
@@ -482,8 +495,11 @@ __noinline int unwind_frame(void) {
         }
         if (end == RS_WALK_NO_RULE && unwind_is_beginning())
                 end = RS_WALK_COMPLETE;
-        if ((end == RS_WALK_NO_MAPPING || end == RS_WALK_NO_RULE || end == RS_WALK_UNSUPPORTED) && unwind_guess())
-                end = UNWIND_GOES_ON;
+        if (end == RS_WALK_NO_MAPPING || end == RS_WALK_NO_RULE || end == RS_WALK_UNSUPPORTED) {
+                guess = unwind_guess();
+                if (guess != GUESS_NONE)
+                        end = guess == GUESS_STEP ? UNWIND_GOES_ON : RS_WALK_COMPLETE;
+        }
         /* Whatever the address is. */
         if (end == UNWIND_GOES_ON && s->walk.n >= s->walk.max)
                 end = RS_WALK_DEPTH;
