@@ -52,6 +52,8 @@ struct rs_table_process {
 
 /* Executable mappings below 1 << 63, by address; also those that there are no tables for. */
 #define RS_TABLE_MAPPINGS_MAX 65535
+/* In place of a list: there are too many to tell of, and stacks are walked by frame pointers. */
+#define RS_TABLE_FRAME_POINTERS 0x80000000U
 struct rs_table_mapping {
         __u64 start, end; /* addresses */
         __u64 bias;       /* the address of page 0, a multiple of RS_TABLE_PAGE; at most start */

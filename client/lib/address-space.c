@@ -206,7 +206,7 @@ static int open_perf_map_by_pid(AddressSpace *space) {
         size_t size;
         int r;
 
-        r = process_dir_open(&dir, symbolizer_get_proc(space->symbolizer), space->pid, &maps, &size);
+        r = process_dir_open(&dir, symbolizer_get_proc(space->symbolizer), space->pid, /* max= */ 0, &maps, &size);
         if (r < 0)
                 return r;
         r = open_perf_map(space, &dir);
@@ -293,7 +293,8 @@ int address_space_refresh(AddressSpace *space) {
         uint64_t time = now_ns(CLOCK_BOOTTIME);
         int r;
 
-        r = process_dir_open(&refresh.dir, symbolizer_get_proc(space->symbolizer), space->pid, &text, &size);
+        r = process_dir_open(&refresh.dir, symbolizer_get_proc(space->symbolizer), space->pid,
+                             symbolizer_get_maps_max(space->symbolizer), &text, &size);
         if (r < 0)
                 return r;
         space->read_at = time;

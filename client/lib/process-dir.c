@@ -62,7 +62,7 @@ static int read_file_at(int dir_fd, const char *name, size_t max, char **ret, si
 }
 
 /* Takes the first thread that still has memory. */
-static int open_living_thread(int *process_fd, char **ret_maps, size_t *ret_size) {
+static int open_living_thread(int *process_fd, size_t max, char **ret_maps, size_t *ret_size) {
         DIR *tasks;
         int fd, r = -ESRCH;
 
@@ -86,7 +86,7 @@ static int open_living_thread(int *process_fd, char **ret_maps, size_t *ret_size
                         r = errno == ENOENT ? r : -errno;
                         continue;
                 }
-                r = read_file_at(thread_fd, "maps", MAPS_SIZE_MAX, &maps, &size);
+                r = read_file_at(thread_fd, "maps", max, &maps, &size);
                 if (r == 0 && size > 0) {
                         close_fd(*process_fd);
                         *process_fd = TAKE_FD(thread_fd);
@@ -101,7 +101,7 @@ static int open_living_thread(int *process_fd, char **ret_maps, size_t *ret_size
         return r;
 }
 
-int process_dir_open(ProcessDir *dir, const char *proc, pid_t pid, char **ret_maps, size_t *ret_size) {
+int process_dir_open(ProcessDir *dir, const char *proc, pid_t pid, size_t max, char **ret_maps, size_t *ret_size) {
         _cleanup_free_ char *maps = NULL;
         _cleanup_close_ int fd = -1;
         char path[PATH_MAX];
@@ -113,11 +113,12 @@ int process_dir_open(ProcessDir *dir, const char *proc, pid_t pid, char **ret_ma
         fd = open(path, O_PATH | O_DIRECTORY | O_CLOEXEC);
         if (fd < 0)
                 return errno == ENOENT ? -ESRCH : -errno;
-        r = read_file_at(fd, "maps", MAPS_SIZE_MAX, &maps, &size);
+        max = max ?: MAPS_SIZE_MAX;
+        r = read_file_at(fd, "maps", max, &maps, &size);
         if (r < 0)
                 return r;
         if (size == 0) {
-                r = open_living_thread(&fd, ret_maps, ret_size);
+                r = open_living_thread(&fd, max, ret_maps, ret_size);
                 if (r < 0)
                         return r;
         } else {

@@ -31,9 +31,9 @@ typedef struct ProcessIdentity {
 
 /*
  * proc: "/proc". The text of maps is freed with free(). -ESRCH: there is no such process (any more),
- * or it has no memory; -EFBIG: more text than anybody needs.
+ * or it has no memory; -EFBIG: more text than max bytes, 0: than anybody needs.
  */
-int process_dir_open(ProcessDir *dir, const char *proc, pid_t pid, char **ret_maps, size_t *ret_size);
+int process_dir_open(ProcessDir *dir, const char *proc, pid_t pid, size_t max, char **ret_maps, size_t *ret_size);
 /* The directory alone, if there is one. */
 void process_dir_find(ProcessDir *dir, const char *proc, pid_t pid);
 void process_dir_done(ProcessDir *dir);

@@ -9,6 +9,7 @@
 #include "symbolizer.h"
 
 const char *symbolizer_get_proc(const Symbolizer *symbolizer);
+size_t symbolizer_get_maps_max(const Symbolizer *symbolizer);
 bool symbolizer_wants_names(const Symbolizer *symbolizer);
 
 /* Once over the mappings of one process. */

@@ -48,6 +48,7 @@ struct InternedName {
 
 struct Symbolizer {
         char *proc, *symbol_dir;
+        size_t maps_max;
         SymbolizerReadFunc read; /* NULL: names are read */
         void *userdata;
         SymbolFile **files; /* by id - 1 */
@@ -93,6 +94,7 @@ int symbolizer_new(Symbolizer **ret, const SymbolizerOptions *options) {
                           &s->symbol_dir);
         if (r < 0)
                 return r;
+        s->maps_max = options ? options->maps_max : 0;
         s->read = options ? options->read : NULL;
         s->userdata = options ? options->userdata : NULL;
         *ret = TAKE_PTR(s);
@@ -123,6 +125,10 @@ uint64_t symbolizer_get_n_refused(Symbolizer *s) {
 
 const char *symbolizer_get_proc(const Symbolizer *s) {
         return s->proc;
+}
+
+size_t symbolizer_get_maps_max(const Symbolizer *s) {
+        return s->maps_max;
 }
 
 bool symbolizer_wants_names(const Symbolizer *s) {

@@ -58,6 +58,7 @@ typedef int (*SymbolizerReadFunc)(MappedFile *file, struct ElfFile *elf, void *u
 typedef struct SymbolizerOptions {
         const char *symbol_dir; /* holds .build-id/xx/yyyy.debug; NULL: /usr/lib/debug */
         const char *proc;       /* NULL: /proc (tests set another tree) */
+        size_t maps_max;        /* bytes of a /proc/PID/maps; more is -EFBIG. 0: more than anybody needs */
         SymbolizerReadFunc read; /* NULL: names */
         void *userdata;
 } SymbolizerOptions;

@@ -132,7 +132,7 @@ static int set_up(void **state) {
                  "Name:\tUid: 5\nUid:\t5\t6\t7\t%u\nNStgid:\t42\t23\t7\nNSpid:\t43\t24\t8\n", getuid());
         write_file(path, text, "we");
         snprintf(tree->map, sizeof(tree->map), "%s/42/root/tmp/perf-7.map", tree->dir);
-        assert_int_equal(process_dir_open(&tree->process, tree->dir, 42, &maps, &size), 0);
+        assert_int_equal(process_dir_open(&tree->process, tree->dir, 42, 0, &maps, &size), 0);
         *state = tree;
         return 0;
 }

@@ -51,8 +51,8 @@ ssize_t __real_process_vm_readv(pid_t, const struct iovec *, unsigned long, cons
 ssize_t __wrap_process_vm_readv(pid_t, const struct iovec *, unsigned long, const struct iovec *, unsigned long, unsigned long);
 int __real_unwind_table_new(UnwindTable **ret, ElfFile *elf);
 int __wrap_unwind_table_new(UnwindTable **ret, ElfFile *elf);
-int __real_process_dir_open(ProcessDir *dir, const char *proc, pid_t pid, char **ret_maps, size_t *ret_size);
-int __wrap_process_dir_open(ProcessDir *dir, const char *proc, pid_t pid, char **ret_maps, size_t *ret_size);
+int __real_process_dir_open(ProcessDir *dir, const char *proc, pid_t pid, size_t max, char **ret_maps, size_t *ret_size);
+int __wrap_process_dir_open(ProcessDir *dir, const char *proc, pid_t pid, size_t max, char **ret_maps, size_t *ret_size);
 int __real_clock_gettime(clockid_t clock, struct timespec *ret);
 int __wrap_clock_gettime(clockid_t clock, struct timespec *ret);
 
@@ -84,11 +84,16 @@ int __wrap_clock_gettime(clockid_t clock, struct timespec *ret) {
         return r;
 }
 
+static bool too_much; /* what there is to read of a process */
 static struct rs_table_process *(*when_read)(void); /* the slot of one that then becomes another program */
 
-int __wrap_process_dir_open(ProcessDir *dir, const char *proc, pid_t pid, char **ret_maps, size_t *ret_size) {
+int __wrap_process_dir_open(ProcessDir *dir, const char *proc, pid_t pid, size_t max, char **ret_maps, size_t *ret_size) {
         struct rs_table_process *(*func)(void) = __atomic_exchange_n(&when_read, NULL, __ATOMIC_ACQ_REL);
-        int r = __real_process_dir_open(dir, proc, pid, ret_maps, ret_size);
+        int r;
+
+        if (__atomic_load_n(&too_much, __ATOMIC_ACQUIRE))
+                return -EFBIG;
+        r = __real_process_dir_open(dir, proc, pid, max, ret_maps, ret_size);
 
         if (func)
                 __atomic_store_n(&func()->list, 0, __ATOMIC_RELEASE);
@@ -298,6 +303,10 @@ static bool has_list(Fixture *f, const Child *child, uint64_t other_than) {
         return list != 0 && list != other_than;
 }
 
+static bool has_this_list(Fixture *f, const Child *child, uint64_t list) {
+        return find_list(f, child) == list;
+}
+
 static bool has_no_list(Fixture *f, const Child *child, _unused_ uint64_t value) {
         return find_list(f, child) == 0;
 }
@@ -478,6 +487,28 @@ static void test_exec(void **state) {
         libc = find_mapped(child.pid, "libc.so", NULL, 0, NULL);
         assert_true(wait_for(f, &child, has_address, libc)); /* without any other record */
         compare_file(f, &child, "libc.so");
+        child_end(&child);
+}
+
+/* A process with too many mappings is read once, until it is another program. */
+static void test_too_much(void **state) {
+        Fixture *f = *state;
+        Child child = child_new();
+        uint64_t readings;
+
+        __atomic_store_n(&too_much, true, __ATOMIC_RELEASE);
+        note(f, &child, RINGSIDE_PROCESS_SEEN, 1);
+        assert_true(wait_for(f, &child, has_this_list, RS_TABLE_FRAME_POINTERS));
+        readings = statistics(f).readings;
+        for (int i = 0; i < 10; i++) {
+                note_sample(f, &child, RINGSIDE_WALK_NO_MAPPING);
+                pause_ms(10);
+        }
+        assert_int_equal(statistics(f).readings, readings);
+        assert_int_equal(find_list(f, &child), RS_TABLE_FRAME_POINTERS);
+        __atomic_store_n(&too_much, false, __ATOMIC_RELEASE);
+        note(f, &child, RINGSIDE_PROCESS_EXEC, 1);
+        assert_true(wait_for(f, &child, has_address, find_mapped(child.pid, "libc.so", NULL, 0, NULL)));
         child_end(&child);
 }
 
@@ -775,6 +806,7 @@ int main(int argc, char **argv) {
                 cmocka_unit_test_setup_teardown(test_fork_and_exit, set_up, tear_down),
                 cmocka_unit_test_setup_teardown(test_exec, set_up, tear_down),
                 cmocka_unit_test_setup_teardown(test_exec_untold, set_up, tear_down),
+                cmocka_unit_test_setup_teardown(test_too_much, set_up, tear_down),
                 cmocka_unit_test_setup_teardown(test_exec_meanwhile, set_up, tear_down),
                 cmocka_unit_test_setup_teardown(test_touch, set_up, tear_down),
                 cmocka_unit_test(test_every_page),

@@ -174,6 +174,11 @@ void unwind_memory_withdraw(UnwindMemory *m, unsigned slot) {
         m->slots[slot].list = 0;
 }
 
+void unwind_memory_refuse(UnwindMemory *m, unsigned slot) {
+        m->slots[slot].list = RS_TABLE_FRAME_POINTERS;
+        __atomic_store_n(&slot_at(m, slot)->list, RS_TABLE_FRAME_POINTERS, __ATOMIC_RELEASE);
+}
+
 void unwind_memory_prepare(UnwindMemory *m, unsigned slot) {
         if (m->slots[slot].list != 0)
                 return;

@@ -55,6 +55,8 @@ int unwind_memory_take_slot(UnwindMemory *memory, uint32_t pid, uint64_t start, 
 void unwind_memory_give_slot_back(UnwindMemory *memory, unsigned slot);
 /* Nothing is to be found by it any more, be it for what the programs stored, or what is stored now. */
 void unwind_memory_withdraw(UnwindMemory *memory, unsigned slot);
+/* Its stacks are walked by frame pointers, until it is withdrawn or becomes another program. */
+void unwind_memory_refuse(UnwindMemory *memory, unsigned slot);
 /*
  * Before it is looked what the process has: where it has no list, it gets one without mappings, so that it shows when the
  * programs take that away.

@@ -28,6 +28,11 @@
 /* Processes read in a row, before new records are looked at. */
 #define READ_BATCH 16
 #define PROCESSES_MAX (2 * RS_TABLE_PROCESSES)
+/*
+ * Bytes of the text of mappings, some 10,000 of them. To read more takes the kernel tens of milliseconds, which whoever
+ * writes down what samples say spends as well.
+ */
+#define MAPS_MAX (1U << 20)
 
 /* Readings of one process: at least so far apart, which doubles while nothing changes; and at this share of the time. */
 #define INTERVAL_MIN (5 * NSEC_PER_MSEC)
@@ -67,7 +72,7 @@ struct Process {
         UnwindList *list;    /* as published */
         AddressSpace *space; /* NULL: not read yet */
         bool verified;       /* /proc/PID is the one that was told of */
-        bool hidden;         /* we may not look into it */
+        bool hidden;         /* we may not look into it, or it has too much */
         uint64_t generation; /* of the images, when the list was made */
         /* ns CLOCK_MONOTONIC */
         uint64_t read_due, touch_due; /* 0: not planned */
@@ -374,9 +379,11 @@ static void read_process(Unwinder *u, Process *process) {
                 forget_process(u, process);
                 return;
         }
-        if (r == -EPERM || r == -EACCES || r == -EFBIG) { /* somebody else's, in a session that has everybody's */
+        if (r == -EPERM || r == -EACCES || r == -EFBIG) { /* somebody else's, in a session that has everybody's; or this */
                 process->hidden = true;
                 withdraw(u, process);
+                if (r == -EFBIG)
+                        unwind_memory_refuse(u->memory, (unsigned) process->slot);
                 return;
         }
         if (r < 0) { /* no memory, no fds, no slot: what is known of it still holds */
@@ -644,7 +651,7 @@ int unwinder_new(Unwinder **ret, void *memory, size_t size) {
                 r = unwind_images_new(&u->images, u->memory, u->cache, &u->queue.stop);
         }
         if (r >= 0)
-                r = symbolizer_new(&u->symbolizer, &(SymbolizerOptions){ .read = unwind_images_read, .userdata = u->images });
+                r = symbolizer_new(&u->symbolizer, &(SymbolizerOptions){ .maps_max = MAPS_MAX, .read = unwind_images_read, .userdata = u->images });
         if (r >= 0)
                 r = thread_start(&u->thread, unwinder_run, u);
         if (r < 0) {

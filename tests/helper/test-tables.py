@@ -30,6 +30,7 @@ HZ, RING, TABLES = 4999, 32 * MIB, 4 * MIB
 PROCESSES, PROBES, RULES_AT, HEAP_AT, PAGE = 8192, 8, 8192 * 32, 8192 * 32 + 65536 * 16, 256
 CFA_REG, AT_CFA, SAME, UNDEFINED, SIGNAL, AT_BASE = 1, 1, 0, 3, 0x80, 2
 CFA_DEREF = 2
+FRAME_POINTERS = 1 << 31
 RBP, RSP = 6, 7
 # common/record.h
 RECORD_STACK, RECORD_PROCESS, STACK_GUESSED, FRAME_EXACT = 3, 4, 1, 1 << 62
@@ -225,6 +226,16 @@ def test_whole():
         run.tables.publish(run.pid + 1, run.start)
         run.more(20)
         check_stacks(*run.more(50), ((), NO_TABLES, False))
+
+
+def test_frame_pointers():
+    """In place of a list it may be said that there is none to come. Each stack ends as one by frame pointers does."""
+    with Run() as run:
+        run.tables.publish(run.pid, run.start)
+        struct.pack_into("<Q", run.tables.map, run.tables.place + 16, FRAME_POINTERS)
+        run.more(20)
+        ends = {s.end for s in run.more(100)[0]}
+        h.check(ends and max(ends) < NO_TABLES and COMPLETE not in ends, f"ends {ends}")
 
 
 def test_signal():
@@ -519,6 +530,6 @@ def test_hostile_signal():
 
 
 if __name__ == "__main__":
-    TESTS = [test_whole, test_signal, test_children, test_calls, test_secrets, test_fake_signal, test_scope, test_exec,
+    TESTS = [test_whole, test_frame_pointers, test_signal, test_children, test_calls, test_secrets, test_fake_signal, test_scope, test_exec,
              test_hostile, test_hostile_signal]
     h.main(*[t for t in TESTS if t.__name__ in sys.argv[4:] or len(sys.argv) < 5])
