@@ -57,7 +57,8 @@ class Image:
 
     def function(self, address):
         i = bisect.bisect_right(self.starts, address)
-        return self.name, self.starts[i - 1] if i > 0 else 0
+        # A file without any functions has its addresses; what is no file, as the vdso, is one place.
+        return self.name, self.starts[i - 1] if i > 0 else address if self.loads else 0
 
 
 class Images:
