@@ -227,7 +227,7 @@ const volatile bool has_tables = false;
 static __always_inline bool mapping_is_urgent(void) {
         struct scratch *s = has_tables ? scratch_get() : 0;
 
-        return s && s->unwind.used;
+        return s && s->unwind.used && !s->unwind.by_fp;
 }
 
 static __always_inline bool mapping_emit(struct mapping_scratch *s) {

@@ -49,7 +49,8 @@ struct unwind {
         __u32 n_signals;   /* signal frames so far */
         __u32 guessed_at;  /* the first frame that was found by frame pointer; NOT_GUESSED */
         __u32 cut;         /* the first frame that may not be told */
-        bool used;         /* this stack was walked by tables */
+        bool used;         /* this stack was walked by tables, or as tables say: */
+        bool by_fp;        /* by frame pointers */
         bool entered;      /* its first frame is where the kernel was entered */
         bool hidden;       /* it is not known whether the first frame to be cut may be told */
         /* As the kernel saved them, at its entry. */

@@ -131,7 +131,7 @@ static __always_inline bool unwind_find_list(struct unwind *u, struct task_struc
         list = p->list;
         u->list = (list >> 32) * sizeof(struct rs_table_mapping);
         u->n_list = list & RS_TABLE_MAPPINGS_MAX;
-        u->used = !(list & RS_TABLE_FRAME_POINTERS);
+        u->by_fp = list & RS_TABLE_FRAME_POINTERS;
         return list != 0;
 }
 
@@ -599,6 +599,7 @@ static __always_inline void unwind_walk(struct scratch *s, struct sample_context
                 return;
         }
         u->used = true;
+        u->by_fp = false;
         u->entered = !CONTEXT_IS_USER(ctx);
         u->n_signals = 0;
         u->mapping.start = u->mapping.end = 0;
@@ -616,7 +617,7 @@ static __always_inline void unwind_walk(struct scratch *s, struct sample_context
         }
         if (!unwind_find_list(u, task, pid, start))
                 s->walk.end = RS_WALK_NO_TABLES;
-        else if (!u->used)
+        else if (u->by_fp)
                 walk_frame_pointers(s);
         else
                 repeat(RS_FRAMES_MAX + 1, unwind_turn, 0);

@@ -187,7 +187,7 @@ void unwind_memory_prepare(UnwindMemory *m, unsigned slot) {
 }
 
 bool unwind_memory_publish(UnwindMemory *m, unsigned slot, uint64_t list) {
-        uint64_t expected = m->slots[slot].list;
+        __u64 expected = m->slots[slot].list;
 
         /* What was read of the process before it became another program must not be found for that one. */
         if (!__atomic_compare_exchange_n(&slot_at(m, slot)->list, &expected, list, /* weak= */ false, __ATOMIC_RELEASE,

@@ -172,10 +172,10 @@ int main(int argc, char *argv[]) {
         if (argc != 3)
                 return 2;
         enter_namespaces();
-        fd = open("/dev/fuse", O_RDWR | O_CLOEXEC);
+        fd = open("/run/fuse", O_RDWR | O_CLOEXEC);
         (void) snprintf(options, sizeof(options), "fd=%d,rootmode=40755,user_id=0,group_id=0", fd);
         if (fd < 0 || mount("stuck", argv[2], "fuse", 0, options) < 0 || pipe2(told, O_CLOEXEC) < 0)
-                fail("/dev/fuse");
+                fail("/run/fuse");
         (void) snprintf(path, sizeof(path), "%s/file", argv[2]);
         server = fork();
         if (server == 0) {

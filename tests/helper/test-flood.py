@@ -89,7 +89,8 @@ def test_restart():
     rings = []
     with A.connect() as a, B.connect() as b:
         for size in (64 * MIB, 16 * MIB):
-            with h.open_session(a, ring=size) as session, A.act():
+            # What was recorded before may not have ended yet.
+            with h.until("there is room", lambda size=size: opened(a, ring=size)) as session, A.act():
                 h.check(session.hello() == h.OK, "HELLO refused")
                 rings.append(mmap.mmap(session.fds[0], 4096 + 2 * size, mmap.MAP_SHARED, mmap.PROT_READ, offset=4096))
         # One session is at work, and ends with its helper.

@@ -20,7 +20,7 @@ from terminal import Terminal
 NAME, PATH = "org.ringside.Helper1", "/org/ringside/Helper1"
 # common/protocol.h
 HEAD = struct.Struct("<IIQIi")
-HELLO, END, VERSION = 2, 13, 2
+HELLO, END, VERSION = 2, 13, 3
 REASONS = {17: "the helper has ended", 18: "withdrawn"}
 WELCOME_GRANTS = 32
 E_KERNEL = 8

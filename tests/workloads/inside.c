@@ -57,8 +57,7 @@ static MadeFunction *make_function(void) {
 int main(int argc, char **argv) {
         double seconds = spin_seconds(argc, argv), spent[3] = {};
         MadeFunction *made = make_function();
-        unsigned int i = 0;
-        uint64_t x = 1;
+        uint64_t x = 1, random = 1;
 
         if (!made) {
                 perror("inside");
@@ -68,7 +67,8 @@ int main(int argc, char **argv) {
         fflush(stdout);
         while (spin_cpu_seconds() < seconds) {
                 double before = spin_cpu_seconds();
-                unsigned int units = 5 + i++ * 7 % 11; /* no rounds of one length, lest they fall into step with a clock */
+                /* Rounds of any length, lest they fall into step with a clock: 1 to 64, by a generator of random numbers. */
+                unsigned int units = 1 + ((random = random * 6364136223846793005u + 1442695040888963407u) >> 58);
                 int next = spent[0] <= spent[1] && spent[0] <= spent[2] ? 0 : spent[1] <= spent[2] ? 1 : 2;
 
                 x = next == 0   ? inner_program(x, units)
