@@ -148,7 +148,7 @@ static void child_main(int in, int out) {
                         _exit(1);
                 }
                 if (c == 'm')
-                        for (size_t i = 0; i < 20000; i++) { /* each its own, for the pages between them are not executable */
+                        for (size_t i = 0; i < 10000; i++) { /* each its own, for the pages between them are not executable */
                                 char *p = (char *) 0x100000000000 + i * 0x2000;
 
                                 if (mmap(p, 0x1000, PROT_READ | PROT_EXEC, MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED, -1, 0) != p)
@@ -438,7 +438,7 @@ static void test_library(void **state) {
 
         child_do(&child, 'm');
         note_sample(f, &child, RINGSIDE_WALK_NO_MAPPING);
-        assert_true(wait_for(f, &child, has_mapping, 0x100000000000 + 19999 * 0x2000UL));
+        assert_true(wait_for(f, &child, has_mapping, 0x100000000000 + 9999 * 0x2000UL));
         compare_file(f, &child, "libresolv");
         child_end(&child);
 }
