@@ -278,8 +278,7 @@ static int refresh_from(AddressSpace *space, Refresh *refresh, const char *text,
                 mappings_done(&mappings);
                 return r;
         }
-        if (space->told.n > 0)
-                r = keep_gone(space, &mappings);
+        r = keep_gone(space, &mappings);
         mappings_done(&space->mappings);
         space->mappings = mappings;
         space->generation++;

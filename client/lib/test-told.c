@@ -241,6 +241,25 @@ static void test_gone_when_read(void **state) {
         address_space_free(child);
 }
 
+/* Nothing was told of a process that is another program before its samples have come: they are of what it was. */
+static void test_other_program(void **state) {
+        Fixture *f = *state;
+        ToldMapping was = mapping(f, 0, now_ns(CLOCK_BOOTTIME)), is = mapping(f, 1, now_ns(CLOCK_BOOTTIME));
+
+        is.start += BASE;
+        is.end += BASE;
+        read_maps(f, &was, 1);
+        read_maps(f, &is, 1);
+        expect(f, BASE, f->paths[0], "function_that_is_told");
+        expect(f, 2 * BASE, f->paths[1], "function_that_is_told");
+        /* In its place, what it is now, but not before that was read. */
+        is = mapping(f, 1, now_ns(CLOCK_BOOTTIME));
+        read_maps(f, &is, 1);
+        expect(f, BASE, f->paths[0], "function_that_is_told");
+        assert_true(address_space_pass(f->space, now_ns(CLOCK_BOOTTIME)));
+        expect(f, BASE, f->paths[1], "function_that_is_told");
+}
+
 /* Whatever leads to a path by now: it must be what was mapped then. */
 static void test_other_file(void **state) {
         Fixture *f = *state;
@@ -398,6 +417,7 @@ static void test_flood(void **state) {
 int main(void) {
         const struct CMUnitTest tests[] = {
                 TEST(test_gap),        TEST(test_replaced), TEST(test_read_ahead), TEST(test_gone_when_read),
+                TEST(test_other_program),
                 TEST(test_other_file), TEST(test_no_file),  TEST(test_flood),     TEST(test_others_not_opened),
                 TEST(test_other_mount),
         };
