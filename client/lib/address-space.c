@@ -278,7 +278,8 @@ static int refresh_from(AddressSpace *space, Refresh *refresh, const char *text,
                 mappings_done(&mappings);
                 return r;
         }
-        r = keep_gone(space, &mappings);
+        if (symbolizer_wants_names(space->symbolizer))
+                r = keep_gone(space, &mappings);
         mappings_done(&space->mappings);
         space->mappings = mappings;
         space->generation++;
