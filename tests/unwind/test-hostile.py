@@ -167,10 +167,15 @@ def is_call(code):
 
 
 FRAMES = """
-    SELECT DISTINCT CAST(path AS TEXT), address FROM stack JOIN frame ON frame.id = frame JOIN file ON file.id = file
+    SELECT DISTINCT CAST(path AS TEXT), address, frame.id FROM stack JOIN frame ON frame.id = frame JOIN file ON file.id = file
     WHERE kernel = 0 AND stack.id IN (SELECT parent FROM stack)
     AND stack.id NOT IN (SELECT stack.parent FROM stack JOIN frame ON frame.id = frame WHERE kernel = 1 AND parent IS NOT NULL)
 """
+
+# What has been called by it, as frames go: where a signal's handler returns to was interrupted where its caller is.
+CALLERS = "SELECT outer.frame FROM stack JOIN stack AS outer ON outer.id = stack.parent WHERE stack.frame = ?"
+# mov $15, %rax; syscall
+SIGRETURN = bytes.fromhex("48c7c00f0000000f05")
 
 
 class Code:
@@ -191,16 +196,23 @@ class Code:
                 return self.data[max(0, end - 7):end]
         return b""
 
+    def is_sigreturn(self, address):
+        return any(self.data[address - start + offset:][:len(SIGRETURN)] == SIGRETURN for offset, start, length in self.loads
+                   if start <= address < start + length)
+
 
 def check_addresses(title, recording):
     """
-    A caller's address in a recording is that of the call's last byte; where a rule says that a signal interrupted it, which
-    none has here, the address as it was.
+    A caller's address in a recording is that of the call's last byte; where a signal interrupted it, the address as it was.
+    Rules that are wrong may lead to a frame of a signal that was handled before.
     """
-    code, wrong, n, elsewhere = {}, [], 0, []
+    code, wrong, n, elsewhere, interrupted = {}, [], 0, [], set()
     with sqlite3.connect(f"file:{recording.path}?mode=ro", uri=True) as db:
         rows = db.execute(FRAMES).fetchall()
-    for path, address in rows:
+        for path, address, frame in rows:
+            if path.startswith("/") and Code(path).is_sigreturn(address):
+                interrupted |= {frame} | {caller for caller, in db.execute(CALLERS, (frame,))}
+    for path, address, frame in rows:
         if not path.startswith("/"):
             if path != "[vdso]":
                 elsewhere.append((path, hex(address)))
@@ -208,7 +220,7 @@ def check_addresses(title, recording):
         n += 1
         if path not in code:
             code[path] = Code(path)
-        if not any(is_call(code[path].before(a)) for a in (address + 1, address)):
+        if frame not in interrupted and not any(is_call(code[path].before(a)) for a in (address + 1, address)):
             wrong.append((path, hex(address)))
     check(n > 0 and not wrong, f"{title}: {n} return addresses, {len(wrong)} without a call before: {wrong[:5]}")
     check(not elsewhere, f"{title}: {len(elsewhere)} of no file: {elsewhere[:5]}")
