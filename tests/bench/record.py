@@ -6,8 +6,8 @@ bus) and `perf record -g` (as root), one after the other in each round, and the 
 machine under `ringside record -a` and `perf record -a -g`, kernel frames included, with that workload and with one
 that mostly starts processes.
 
-Ringside finds names, and tells stacks from each other, while it records; perf leaves that to `perf report`. So the
-report's CPU time is measured as well, in one round.
+Both walk stacks by frame pointers; what walks by tables cost is unwind.py's. Ringside finds names, and tells stacks from
+each other, while it records; perf leaves that to `perf report`. So the report's CPU time is measured as well, in one round.
 
 CPU time of the profilers is that of control groups: whatever a profiler starts is in, however short its life.
 The workload's own time, which the kernel's sampling is part of, is what it says itself, and is taken out
@@ -156,7 +156,7 @@ class Bench:
     def ringside(self, rate, command, options=()):
         path = os.path.join(self.directory, "bench.ringside")
         before = [self.groups.seconds(g) for g in ("client", "helper", "bus")]
-        run = self.spawn("client", ["ringside", "record", "--no-ask", *options, "-e", EVENT, "-F", str(rate), "-o", path,
+        run = self.spawn("client", ["ringside", "record", "--no-ask", "--unwind=fp", *options, "-e", EVENT, "-F", str(rate), "-o", path,
                                     "--", *command], as_user=True)
         self.settle()
         client, helper, bus = (self.groups.seconds(g) - b for g, b in zip(("client", "helper", "bus"), before))
