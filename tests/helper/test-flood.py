@@ -180,6 +180,7 @@ def test_flood():
     with B.connect() as b:
         h.open_session(b).close()
     h.used()
+    h.until("all sessions have ended", lambda: not h.role_pids("session"))
     flat = h.Flat()
     roles = [h.only("front"), h.only("keeper")]
     flood_beside(Recording("first.ringside"))
