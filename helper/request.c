@@ -171,7 +171,7 @@ static int on_polkit(sd_bus_message *reply, void *userdata, _unused_ sd_bus_erro
         return 1;
 }
 
-/* No timeout while a person types; the request's end cancels it. */
+/* No timeout while a person types; the request's end cancels it. Where nobody does, the bus library's (25 s). */
 static int request_ask(Request *request) {
         _cleanup_(sd_bus_message_unrefp) sd_bus_message *m = NULL;
         bool interactive = sd_bus_message_get_allow_interactive_authorization(request->message) > 0 &&
@@ -189,7 +189,8 @@ static int request_ask(Request *request) {
                                   interactive ? 1U : 0U, request->question);
         if (r < 0)
                 return r;
-        r = sd_bus_call_async(request->front->bus, &request->call, m, on_polkit, request, UINT64_MAX);
+        r = sd_bus_call_async(request->front->bus, &request->call, m, on_polkit, request,
+                              interactive ? UINT64_MAX : 0);
         request->asking = r >= 0;
         return r;
 }

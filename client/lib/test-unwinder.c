@@ -262,6 +262,8 @@ static uint64_t find_list(const Fixture *f, const Child *child) {
 static const struct rs_table_mapping *find_mapping(const Fixture *f, uint64_t list, uint64_t address) {
         const struct rs_table_mapping *m = (const struct rs_table_mapping *) f->bytes + (list >> 32);
 
+        if (list & RS_TABLE_FRAME_POINTERS)
+                return NULL; /* a mark, not a length */
         for (uint32_t i = 0; i < (uint32_t) list; i++)
                 if (m[i].start <= address && address < m[i].end)
                         return &m[i];

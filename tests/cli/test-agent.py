@@ -32,6 +32,13 @@ def dismiss():
         os.kill(int(pid), signal.SIGTERM)
 
 
+def describe():
+    """Who waits for what in the kernel, for when an answer does not come."""
+    text = subprocess.run(["ps", "-eLo", "pid,tid,user,stat,wchan:24,args"], stdout=subprocess.PIPE, text=True).stdout
+    return "".join(line for line in text.splitlines(True)
+                   if any(word in line for word in ("WCHAN", "polkit", "pkttyagent", "dbus-daemon", "ringside")))
+
+
 def ask(command, answer, timeout=100):
     """
     Runs command in a shell of USER's on a terminal, types answer at the password, or without one dismisses the
@@ -61,6 +68,7 @@ def ask(command, answer, timeout=100):
                 os.write(fd, answer)
             typed = True
     else:
+        out += f"\nno end after {timeout} s:\n{describe()}".encode()
         os.kill(pid, signal.SIGKILL)
     os.close(fd)
     return out.decode(errors="replace"), os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1])

@@ -242,6 +242,27 @@ def test_polkit_killed():
     flat.check()
 
 
+def test_polkit_hangs():
+    """It has the question and never answers: whoever nobody can be asked for is told, others are waited for."""
+    flat = settled()
+    with A.connect() as a, B.connect() as b:
+        pid = polkitd()
+        os.kill(pid, signal.SIGSTOP)
+        try:
+            asked = b.send(h.NAME, h.PATH, h.NAME, "OpenSession", "a{sv}", [h.options()], INTERACTIVE)
+            silent = a.send(h.NAME, h.PATH, h.NAME, "OpenSession", "a{sv}", [h.options()])
+            try:
+                os.close(a.wait(silent, 60)[0])
+                raise h.Failure("served without an answer")
+            except DBusError as e:
+                h.check(e.name == NO_POLKIT, f"polkit hangs: {e}")
+        finally:
+            os.kill(pid, signal.SIGCONT)
+        os.close(b.wait(asked)[0])
+        os.close(h.call(a, "OpenSession", "a{sv}", [h.options()])[0])
+    flat.check()
+
+
 def hundred(connections, each):
     """(served, refusals by name) of each user, all calls sent before any answer is read."""
     calls = [(c, c.send(h.NAME, h.PATH, h.NAME, "OpenSession", "a{sv}", [h.options(targets=True)]))
@@ -482,7 +503,8 @@ allow_all()
 settled()
 first = (h.only("front"), h.only("keeper"))
 # The first still has all sessions to open that a user has.
-TESTS = [test_again, test_interface, test_options, test_denied, test_vanished, test_pending, test_polkit_killed, test_hundred,
+TESTS = [test_again, test_interface, test_options, test_denied, test_vanished, test_pending, test_polkit_killed, test_polkit_hangs,
+         test_hundred,
          test_flood, test_budgets, test_memory, test_tables, test_rings]
 names = sys.argv[1:]  # all without
 h.main(*[t for t in TESTS if not names or t.__name__ in names], *([] if names else [test_alive]))
