@@ -503,8 +503,7 @@ allow_all()
 settled()
 first = (h.only("front"), h.only("keeper"))
 # The first still has all sessions to open that a user has.
-TESTS = [test_again, test_interface, test_options, test_denied, test_vanished, test_pending, test_polkit_killed, test_polkit_hangs,
-         test_hundred,
-         test_flood, test_budgets, test_memory, test_tables, test_rings]
+TESTS = [test_again, test_interface, test_options, test_denied, test_vanished, test_pending, test_polkit_killed,
+         test_polkit_hangs, test_hundred, test_flood, test_budgets, test_memory, test_tables, test_rings]
 names = sys.argv[1:]  # all without
 h.main(*[t for t in TESTS if not names or t.__name__ in names], *([] if names else [test_alive]))
