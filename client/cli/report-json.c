@@ -206,6 +206,7 @@ int report_json(FILE *out, const View *view, const ReportOptions *options) {
         TRY(json_add_u64(object, "samples", ringside_profile_get_samples(view->profile)));
         TRY(json_add_u64(object, "weight", ringside_profile_get_weight(view->profile)));
         TRY(json_add_u64(object, "truncated", ringside_profile_get_truncated(view->profile)));
+        TRY(json_add_u64(object, "guessed", ringside_profile_get_guessed(view->profile)));
         TRY(add_truncated_by(object, view));
         TRY(add_view(object, view, options));
         return json_print(out, object);

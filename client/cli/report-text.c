@@ -59,6 +59,18 @@ static void header_truncated(FILE *out, const View *view, const Style *style) {
                 header_line(out, style, "", second);
 }
 
+static void header_stacks(FILE *out, const View *view, const Style *style) {
+        char line[160], guessed[128];
+
+        if (strcmp(view->info->unwind, "table") != 0)
+                snprintf(line, sizeof(line), "by frame pointers");
+        else if (report_guessed_text(view, guessed, sizeof(guessed)))
+                snprintf(line, sizeof(line), "by unwind tables; %s", guessed);
+        else
+                snprintf(line, sizeof(line), "by unwind tables");
+        header_line(out, style, "Stacks", line);
+}
+
 static void header_samples(FILE *out, const View *view, const Style *style) {
         uint64_t samples = ringside_profile_get_samples(view->profile);
         uint64_t truncated = ringside_profile_get_truncated(view->profile);
@@ -111,7 +123,7 @@ static void print_header(FILE *out, const View *view, const Style *style) {
                 header_line(out, style, "Scope", "every process, and the kernel's own");
         if (summary_kernel(info))
                 header_line(out, style, "Kernel", summary_kernel(info));
-        header_line(out, style, "Stacks", strcmp(info->unwind, "table") == 0 ? "by unwind tables" : "by frame pointers");
+        header_stacks(out, view, style);
         header_line(out, style, "Event", event ? summary_event(line, sizeof(line), event) : "none");
         header_filter(out, view, style);
         header_samples(out, view, style);

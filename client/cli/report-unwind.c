@@ -76,6 +76,27 @@ int report_truncated_text(const View *view, char *dst, size_t size) {
         return r;
 }
 
+char *report_guessed_text(const View *view, char *dst, size_t size) {
+        uint64_t n = ringside_profile_get_guessed(view->profile);
+
+        if (n == 0)
+                return NULL;
+        snprintf(dst, size, "%" PRIu64 " samples (%.1f %%) partly by frame pointers", n,
+                 text_share(n, ringside_profile_get_samples(view->profile)));
+        return dst;
+}
+
+/* Which code it was is not told. */
+static void print_guessed(FILE *out, const View *view, const Style *style) {
+        char guessed[128], text[512];
+
+        if (!report_guessed_text(view, guessed, sizeof(guessed)))
+                return;
+        snprintf(text, sizeof(text), "%s: there was no rule, but what looked like a frame. That may be wrong.", guessed);
+        fputc('\n', out);
+        text_wrap(out, text, 0, style->columns);
+}
+
 static void print_row(FILE *out, const View *view, const RingsideTruncation *t, const Style *style) {
         _cleanup_free_ char *fitted = text_fit(t->file[0] ? t->file : "-", style->columns - NUMBER_COLUMNS, style->ellipsis);
 
@@ -93,6 +114,7 @@ int report_unwind(FILE *out, const View *view, const ReportOptions *options, con
                 return r;
         if (n == 0) {
                 text_wrap(out, "Every stack reached its start.", 0, style->columns);
+                print_guessed(out, view, style);
                 return 0;
         }
         fprintf(out, "%s  share   samples  %-*s%s%s\n", style->bold, REASON_COLUMNS, "reason", "where the stack ends", style->reset);
@@ -107,5 +129,6 @@ int report_unwind(FILE *out, const View *view, const ReportOptions *options, con
         if (left_out > 0)
                 fprintf(out, "%s%zu more left out: --threshold=0 without --limit shows them%s\n", style->dim, left_out,
                         style->reset);
+        print_guessed(out, view, style);
         return 0;
 }

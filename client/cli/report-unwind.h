@@ -15,4 +15,7 @@ int report_count_truncated(const View *view, TruncatedBy ret);
 /* "12 no rule, 3 too deep", most first; empty where nothing was cut short. */
 int report_truncated_text(const View *view, char *dst, size_t size);
 
+/* "12 samples (1.2 %) partly by frame pointers", where the rest was by unwind tables. NULL: there are none. */
+char *report_guessed_text(const View *view, char *dst, size_t size);
+
 int report_unwind(FILE *out, const View *view, const ReportOptions *options, const Style *style);

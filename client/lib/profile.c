@@ -78,6 +78,10 @@ uint64_t ringside_profile_get_truncated(RingsideProfile *profile) {
         return profile->snapshot.truncated;
 }
 
+uint64_t ringside_profile_get_guessed(RingsideProfile *profile) {
+        return profile->snapshot.guessed;
+}
+
 /* ---- rows ---- */
 
 static void row_add_self(RingsideRow *row, const SnapshotSum *sum) {

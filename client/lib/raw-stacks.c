@@ -58,13 +58,13 @@ void raw_stacks_done(RawStacks *stacks) {
         table_done(&stacks->by_id);
 }
 
-int raw_stacks_put(RawStacks *stacks, uint64_t id, const uint64_t *frames, uint16_t n_kernel, uint16_t n_frames) {
+int raw_stacks_put(RawStacks *stacks, uint64_t id, const uint64_t *frames, uint16_t n_kernel, uint16_t n_frames, bool guessed) {
         RawStack *stack = (RawStack *) (uintptr_t) table_get(&stacks->by_id, (TableKey){ .a = id });
         size_t size = stack_size(n_frames);
         int r;
 
         /* The helper sends some twice; that is the usual case of one that is there. */
-        if (stack && stack->n_kernel == n_kernel && stack->n_frames == n_frames &&
+        if (stack && stack->n_kernel == n_kernel && stack->n_frames == n_frames && stack->guessed == guessed &&
             memcmp(stack->frames, frames, n_frames * sizeof(uint64_t)) == 0) {
                 stack->used = true;
                 return 0;
@@ -74,7 +74,7 @@ int raw_stacks_put(RawStacks *stacks, uint64_t id, const uint64_t *frames, uint1
         stack = malloc(size);
         if (!stack)
                 return -ENOMEM;
-        *stack = (RawStack){ .id = id, .n_kernel = n_kernel, .n_frames = n_frames };
+        *stack = (RawStack){ .id = id, .guessed = guessed, .n_kernel = n_kernel, .n_frames = n_frames };
         if (n_frames > 0)
                 memcpy(stack->frames, frames, n_frames * sizeof(uint64_t));
         r = table_put(&stacks->by_id, (TableKey){ .a = id }, (uintptr_t) stack);

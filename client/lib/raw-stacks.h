@@ -19,6 +19,7 @@ struct RawStack {
         uint64_t id;
         RawStack *newer;
         bool used; /* since it was last considered for eviction */
+        bool guessed; /* some of it, by frame pointer */
         uint16_t n_kernel;
         uint16_t n_frames;
         uint64_t frames[]; /* innermost first */
@@ -35,6 +36,6 @@ typedef struct RawStacks {
 void raw_stacks_init(RawStacks *stacks, size_t limit_bytes);
 void raw_stacks_done(RawStacks *stacks);
 /* One that is there already is replaced. 0 or -ENOMEM. */
-int raw_stacks_put(RawStacks *stacks, uint64_t id, const uint64_t *frames, uint16_t n_kernel, uint16_t n_frames);
+int raw_stacks_put(RawStacks *stacks, uint64_t id, const uint64_t *frames, uint16_t n_kernel, uint16_t n_frames, bool guessed);
 /* NULL: never came, or was evicted. Valid until the next put. */
 const RawStack *raw_stacks_get(RawStacks *stacks, uint64_t id);

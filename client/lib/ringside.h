@@ -448,6 +448,8 @@ RINGSIDE_PUBLIC uint64_t ringside_profile_get_samples(RingsideProfile *profile);
 RINGSIDE_PUBLIC uint64_t ringside_profile_get_weight(RingsideProfile *profile);
 /* Samples whose user stack did not reach its start. */
 RINGSIDE_PUBLIC uint64_t ringside_profile_get_truncated(RingsideProfile *profile);
+/* Samples of which some of the user stack was found by frame pointer, where unwind tables had no rule: it may be wrong. */
+RINGSIDE_PUBLIC uint64_t ringside_profile_get_guessed(RingsideProfile *profile);
 /* Sorted by self weight, descending. The array lives as long as the profile. */
 RINGSIDE_PUBLIC int ringside_profile_get_rows(RingsideProfile *profile, enum RingsideGroup group, const RingsideRow **ret_rows, size_t *ret_n);
 

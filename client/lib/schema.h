@@ -15,6 +15,9 @@
 #define SCHEMA_APPLICATION_ID 0x526e6773
 #define SCHEMA_VERSION 2
 
+/* In sample.walk_end, beside the reason: some of the stack was found by frame pointer, where unwind tables had no rule. */
+#define SCHEMA_WALK_GUESSED 16
+
 typedef struct SchemaTable {
         const char *name;
         const char *sql;

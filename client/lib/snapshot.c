@@ -12,6 +12,7 @@
 #include <string.h>
 
 #include "error.h"
+#include "schema.h"
 #include "table.h"
 
 /* A row's number fits 32 bits, which no table of a file below 16 GiB exceeds. */
@@ -236,6 +237,7 @@ static int sample_row(sqlite3_stmt *row, void *userdata) {
         int64_t thread = row_reference(row, 1, s->n_threads, false), stack = row_reference(row, 3, s->n_stacks, true);
         int64_t event = row_integer(row, 2, 0, (int64_t) loader->recording->info.n_events - 1);
         int64_t target = row_reference(row, 5, s->n_targets, true), walk_end = row_integer(row, 6, 0, INT64_MAX);
+        int64_t end = walk_end & ~(int64_t) SCHEMA_WALK_GUESSED;
         uint64_t weight = loader->period;
         SnapshotSum *sum;
         int r;
@@ -255,10 +257,11 @@ static int sample_row(sqlite3_stmt *row, void *userdata) {
                                     .thread = thread,
                                     .stack = stack,
                                     .target = target,
-                                    .walk_end = s->stacks[stack].truncated ? MIN(walk_end, RINGSIDE_WALK_END_MAX) : 0,
+                                    .walk_end = s->stacks[stack].truncated ? MIN(end, RINGSIDE_WALK_END_MAX) : 0,
                             }, &sum);
         if (r < 0)
                 return r;
+        s->guessed += (walk_end & SCHEMA_WALK_GUESSED) != 0;
         sum->samples++;
         sum->weight = add(sum->weight, weight);
         return 0;

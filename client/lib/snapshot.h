@@ -76,6 +76,7 @@ typedef struct Snapshot {
         size_t n_sums;
         unsigned event;
         uint64_t samples, weight, truncated; /* sums over the sums */
+        uint64_t guessed; /* samples of which some of the stack was found by frame pointer */
         uint32_t main_file; /* the program of the process with the most weight, 0: not known */
 } Snapshot;
 

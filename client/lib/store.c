@@ -218,7 +218,7 @@ static void bind_sample(sqlite3_stmt *s, int i, const StoreSample *sample) {
         (void) sqlite3_bind_int64(s, i + 2, sample->event);
         (void) sqlite3_bind_int64(s, i + 3, sample->cpu);
         (void) sqlite3_bind_int64(s, i + 4, sample->kernel_mode);
-        (void) sqlite3_bind_int64(s, i + 5, sample->walk_end);
+        (void) sqlite3_bind_int64(s, i + 5, sample->walk_end | (sample->guessed ? SCHEMA_WALK_GUESSED : 0));
         bind_id(s, i + 6, sample->stack_id);
         bind_id(s, i + 7, sample->weight <= INT64_MAX ? (int64_t) sample->weight : INT64_MAX);
         bind_id(s, i + 8, sample->target);

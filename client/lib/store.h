@@ -60,6 +60,7 @@ typedef struct StoreSample {
         unsigned cpu;
         unsigned target; /* index; 0, or one that was not added: none */
         bool kernel_mode;
+        bool guessed; /* some of the stack */
         enum RingsideWalkEnd walk_end;
 } StoreSample;
 

@@ -192,6 +192,38 @@ static void cut(Fixture *f, int64_t thread_id, int64_t stack_id, unsigned n, uns
                                                                      .walk_end = (enum RingsideWalkEnd) end)), 0);
 }
 
+/* Whole or not; beside how the walk ended, which it leaves as it is. */
+static void test_guessed(void **state) {
+        Fixture *f = *state;
+        int64_t a = thread(f, 10, "prog", 10, "main"), b = thread(f, 20, "other", 20, "other");
+        int64_t whole = STACK(f, "main", "work"), half = STACK(f, "[truncated]", "work");
+        const RingsideTruncation *t;
+        size_t n;
+
+        samples(f, a, 0, whole, 5, 0);
+        cut(f, b, half, 4, RINGSIDE_WALK_NO_RULE);
+        for (unsigned i = 0; i < 5; i++) {
+                StoreSample sample = { .thread_id = a, .stack_id = whole, .guessed = true, .walk_end = RINGSIDE_WALK_COMPLETE };
+
+                assert_return_code(store_add_sample(f->store, &sample), 0);
+                if (i > 2)
+                        continue;
+                sample = (StoreSample){ .thread_id = b, .stack_id = half, .guessed = true, .walk_end = RINGSIDE_WALK_NO_RULE };
+                assert_return_code(store_add_sample(f->store, &sample), 0);
+        }
+        read_again(f, NULL);
+        assert_int_equal(ringside_profile_get_samples(f->profile), 17);
+        assert_int_equal(ringside_profile_get_guessed(f->profile), 8);
+        assert_return_code(ringside_profile_get_truncations(f->profile, &t, &n), 0);
+        assert_int_equal(n, 1);
+        assert_int_equal(t->end, RINGSIDE_WALK_NO_RULE);
+        assert_int_equal(t->samples, 7);
+        read_again(f, &(RingsideFilter){ .size = sizeof(RingsideFilter), .process = "other", .event = -1 });
+        assert_int_equal(ringside_profile_get_guessed(f->profile), 3);
+        read_again(f, &(RingsideFilter){ .size = sizeof(RingsideFilter), .event = 1 });
+        assert_int_equal(ringside_profile_get_guessed(f->profile), 0);
+}
+
 static void test_truncations(void **state) {
         Fixture *f = *state;
         static const struct {
@@ -415,7 +447,7 @@ static void test_nothing(void **state) {
 
 int main(void) {
         const struct CMUnitTest tests[] = {
-                TEST(test_rows),  TEST(test_truncations), TEST(test_trees),    TEST(test_filters),
+                TEST(test_rows),  TEST(test_guessed), TEST(test_truncations), TEST(test_trees),    TEST(test_filters),
                 TEST(test_names), TEST(test_overflow), TEST(test_nothing),
                 TEST(test_targets), TEST(test_target_filter), TEST(test_one_target), TEST(test_inner_ids),
         };

@@ -15,7 +15,7 @@ static void put(RawStacks *stacks, uint64_t id, uint16_t n) {
 
         for (uint16_t i = 0; i < n; i++)
                 frames[i] = id * 1000 + i;
-        assert_return_code(raw_stacks_put(stacks, id, frames, 0, n), 0);
+        assert_return_code(raw_stacks_put(stacks, id, frames, 0, n, false), 0);
 }
 
 static void test_content(_unused_ void **state) {
@@ -35,11 +35,14 @@ static void test_content(_unused_ void **state) {
         assert_non_null(raw_stacks_get(&stacks, 2));
 
         /* An id that comes with other frames is the newer one's. */
-        assert_return_code(raw_stacks_put(&stacks, 1, &(uint64_t){ 7 }, 1, 1), 0);
+        assert_return_code(raw_stacks_put(&stacks, 1, &(uint64_t){ 7 }, 1, 1, true), 0);
         stack = raw_stacks_get(&stacks, 1);
         assert_int_equal(stack->n_frames, 1);
         assert_int_equal(stack->n_kernel, 1);
         assert_int_equal(stack->frames[0], 7);
+        assert_true(stack->guessed);
+        assert_return_code(raw_stacks_put(&stacks, 1, &(uint64_t){ 7 }, 1, 1, false), 0);
+        assert_false(raw_stacks_get(&stacks, 1)->guessed);
 }
 
 static void test_bounded(_unused_ void **state) {
@@ -58,7 +61,7 @@ static void test_bounded(_unused_ void **state) {
 
         /* Replaced ones count until they are gone, and then no more. */
         for (uint64_t i = 1; i <= 10000; i++)
-                assert_return_code(raw_stacks_put(&stacks, 1, &i, 0, 1), 0);
+                assert_return_code(raw_stacks_put(&stacks, 1, &i, 0, 1, false), 0);
         assert_true(stacks.bytes <= 100000);
         assert_int_equal(raw_stacks_get(&stacks, 1)->frames[0], 10000);
 }

@@ -71,7 +71,7 @@ static void test_samples(void **state) {
         assert_return_code(store_add_target(store, 2, "cgroup", "/a b"), 0);
         for (int i = 0; i < 100; i++) {
                 assert_return_code(store_add_sample(store, SAMPLE(.time = 1000 + i, .thread_id = i + 1, .event = i % 3,
-                                                                  .cpu = i % 5, .kernel_mode = i % 2, .walk_end = i % 7,
+                                                                  .cpu = i % 5, .kernel_mode = i % 2, .walk_end = i % 7, .guessed = i % 17 == 0,
                                                                   .stack_id = i % 11 ? i : 0,
                                                                   .weight = i % 13 ? 2 * i : 0, .target = i % 4)), 0);
                 if (i == 49)
@@ -84,7 +84,7 @@ static void test_samples(void **state) {
         assert_int_equal(sqlite3_open_v2(place->file, &db, SQLITE_OPEN_READONLY, NULL), SQLITE_OK);
         assert_int_equal(sqlite3_prepare_v2(db, "SELECT rowid,* FROM sample ORDER BY rowid", -1, &s, NULL), SQLITE_OK);
         for (; sqlite3_step(s) == SQLITE_ROW; n++) {
-                const int64_t columns[] = { n + 1, 1000 + n, n + 1, n % 3, n % 5, n % 2, n % 7, n % 11 ? n : 0,
+                const int64_t columns[] = { n + 1, 1000 + n, n + 1, n % 3, n % 5, n % 2, n % 7 + (n % 17 ? 0 : 16), n % 11 ? n : 0,
                                             n % 13 ? 2 * n : 0, n % 4 < 3 ? n % 4 : 0 };
 
                 for (size_t i = 0; i < ELEMENTSOF(columns); i++)

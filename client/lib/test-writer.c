@@ -299,6 +299,29 @@ static void test_stacks(void **state) {
         expect(f, "SELECT DISTINCT walk_end FROM sample ORDER BY 1", "1 3");
 }
 
+/* Of such a stack, and of no other with the same frames, or another leaf. */
+static void test_guessed(void **state) {
+        static const uint64_t frames[] = { 0x2010, 0x1010, 0x5010, 0x4010 };
+        Fixture *f = *state;
+        RingsideRecord record = {
+                .type = RINGSIDE_STACK, .pid = PID,
+                .stack = { .id = 2, .frames = frames, .n_frames = ELEMENTSOF(frames), .guessed = true },
+        };
+
+        process_event(f, RINGSIDE_PROCESS_SEEN, PID, PID, 0, 500, "prog");
+        stack(f, 1, frames, ELEMENTSOF(frames));
+        assert_return_code(writer_handle(f->writer, &record), 0);
+        sample(f, PID, PID, 0x3000, 1, RINGSIDE_WALK_COMPLETE);
+        sample(f, PID, PID, 0x3000, 2, RINGSIDE_WALK_COMPLETE);
+        sample(f, PID, PID, 0x3000, 2, RINGSIDE_WALK_COMPLETE);
+        sample(f, PID, PID, 0x3010, 2, RINGSIDE_WALK_COMPLETE); /* above callers that are known */
+        sample(f, PID, PID, 0x3010, 1, RINGSIDE_WALK_COMPLETE);
+        sample(f, PID, PID, 0x3000, 2, RINGSIDE_WALK_NO_CALL);
+        sample(f, PID, PID, 0x3000, 0, RINGSIDE_WALK_NO_RULE);
+        expect(f, "SELECT walk_end FROM sample ORDER BY rowid", "1 17 17 17 1 28 9");
+        expect(f, "SELECT count(DISTINCT stack) FROM sample WHERE walk_end < 8 OR walk_end > 9", "2");
+}
+
 /* What a signal interrupted is no return address, also where it is the first instruction of a function. */
 static void test_signals(void **state) {
         Fixture *f = *state;
@@ -812,7 +835,7 @@ static void test_wait_is_bounded(void **state) {
 
 int main(void) {
         const struct CMUnitTest tests[] = {
-                TEST(test_stacks),         TEST(test_signals),      TEST(test_leaves),
+                TEST(test_stacks),         TEST(test_guessed), TEST(test_signals),TEST(test_leaves),
                 TEST(test_truncation_count), TEST(test_kernel),         TEST(test_threads),
                 TEST(test_exec_unseen),    TEST(test_parent_of_reused),
                 TEST(test_exec_and_fork),  TEST(test_pid_used_again),   TEST(test_nobody_told), TEST(test_refresh_limit),

@@ -76,16 +76,20 @@ typedef enum Patience {
         PATIENCE_NONE,    /* it cannot wait any longer, but others can */
 } Patience;
 
-static uint64_t outcome_pack(int64_t stack_id, bool truncated) {
-        return (uint64_t) stack_id << 2 | truncated << 1 | 1;
+static uint64_t outcome_pack(int64_t stack_id, bool truncated, bool guessed) {
+        return (uint64_t) stack_id << 3 | guessed << 2 | truncated << 1 | 1;
 }
 
 static int64_t outcome_stack(uint64_t outcome) {
-        return (int64_t) (outcome >> 2);
+        return (int64_t) (outcome >> 3);
 }
 
 static bool outcome_truncated(uint64_t outcome) {
         return outcome & 2;
+}
+
+static bool outcome_guessed(uint64_t outcome) {
+        return outcome & 4;
 }
 
 static int settle_process(Process *process, void *userdata);
@@ -404,7 +408,7 @@ static int remember(Writer *writer, const Process *process, TableKey key, uint64
 static int resolve_chain(Writer *writer, Process *process, const RingsideRecord *record, TableKey key, Patience patience,
                          uint64_t *ret) {
         const RawStack *raw = record->sample.stack != 0 ? raw_stacks_get(&writer->raw_stacks, record->sample.stack) : NULL;
-        bool missing = record->sample.stack != 0 && !raw;
+        bool missing = record->sample.stack != 0 && !raw, guessed = raw && raw->guessed;
         int64_t time = sample_time(writer, record);
         Chain chain;
         int64_t stack_id, callers;
@@ -433,13 +437,13 @@ static int resolve_chain(Writer *writer, Process *process, const RingsideRecord 
         if (r < 0)
                 return r;
 
-        *ret = outcome_pack(stack_id, chain.truncated);
+        *ret = outcome_pack(stack_id, chain.truncated, guessed);
         if (!chain.settled || missing)
                 return 0;
         /* The next leaf finds its callers; a start function has none. */
         if (record->sample.leaf != 0 && callers != 0 && !chain.frames[0].start) {
                 key.c = 0;
-                r = remember(writer, process, key, outcome_pack(callers, chain.truncated));
+                r = remember(writer, process, key, outcome_pack(callers, chain.truncated, guessed));
                 if (r < 0)
                         return r;
         }
@@ -472,7 +476,7 @@ static int resolve_leaf(Writer *writer, Process *process, const RingsideRecord *
         r = store_add_stack(writer->store, outcome_stack(callers), leaf.id, &stack_id);
         if (r < 0)
                 return r;
-        *ret = outcome_pack(stack_id, outcome_truncated(callers));
+        *ret = outcome_pack(stack_id, outcome_truncated(callers), outcome_guessed(callers));
         key.c = record->sample.leaf;
         r = remember(writer, process, key, *ret);
         return r < 0 ? r : 1;
@@ -529,6 +533,7 @@ static int sample_store(Writer *writer, const RingsideRecord *record, int64_t th
                                                     .cpu = record->cpu,
                                                     .target = record->sample.target,
                                                     .kernel_mode = record->sample.kernel_mode,
+                                                    .guessed = outcome_guessed(outcome),
                                                     .walk_end = record->sample.walk_end,
                                             });
         if (r < 0)
@@ -640,7 +645,7 @@ static int handle_stack(Writer *writer, const RingsideRecord *record) {
         int r;
 
         r = raw_stacks_put(&writer->raw_stacks, record->stack.id, record->stack.frames,
-                           MIN(record->stack.n_kernel, n), n);
+                           MIN(record->stack.n_kernel, n), n, record->stack.guessed);
         writer->statistics.stacks = writer->raw_stacks.n_distinct;
         return r;
 }

@@ -79,8 +79,8 @@ Stacks = collections.namedtuple("Stacks", "whole cut kernel ends frames")
 TREE = "SELECT stack.id, parent, kernel, address, CAST(path AS TEXT) FROM stack JOIN frame ON frame.id = frame " \
        "LEFT JOIN file ON file.id = file ORDER BY stack.id"
 SAMPLES = """
-    SELECT stack, walk_end, count(*) FROM sample JOIN thread ON thread.id = thread JOIN process ON process.id = process
-    WHERE CAST(process.comm AS TEXT) = ? GROUP BY stack, walk_end
+    SELECT stack, walk_end & 15, count(*) FROM sample JOIN thread ON thread.id = thread JOIN process ON process.id = process
+    WHERE CAST(process.comm AS TEXT) = ? GROUP BY 1, 2
 """
 
 

@@ -267,7 +267,7 @@ def shown(stack):
 
 
 FIRST = """
-    SELECT min(time), min(CASE WHEN walk_end = 1 THEN time END) FROM sample JOIN thread ON thread.id = thread
+    SELECT min(time), min(CASE WHEN walk_end & 15 = 1 THEN time END) FROM sample JOIN thread ON thread.id = thread
     JOIN process ON process.id = process WHERE CAST(process.comm AS TEXT) = 'clang++'
 """
 

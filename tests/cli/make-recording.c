@@ -2,8 +2,8 @@
 
 /*
  * Makes the recording that the tests of the reading commands look at, through the library, without
- * sampling anything: 1000 samples in functions of this very program, shared out 700, 200 and 50, with
- * 50 in the kernel; a recursion a hundred deep; names meant to do harm to terminals and pages.
+ * sampling anything: 1000 samples in functions of this very program, shared out 700, 200 and 50, of which some
+ * of the stack was guessed, with 50 in the kernel; a recursion a hundred deep; names meant to do harm to terminals and pages.
  *
  * make-recording FILE [empty]
  */
@@ -53,12 +53,13 @@ static int process(Maker *m, enum RingsideProcessKind kind, uint32_t tid, const 
         return ringside_recorder_push(&r, m->recorder);
 }
 
-static int stack(Maker *m, uint64_t id, const uint64_t *frames, uint32_t n) {
+static int stack(Maker *m, uint64_t id, const uint64_t *frames, uint32_t n, bool guessed) {
         RingsideRecord r = { .type = RINGSIDE_STACK, .pid = m->pid, .tid = m->pid };
 
         r.stack.id = id;
         r.stack.frames = frames;
         r.stack.n_frames = n;
+        r.stack.guessed = guessed;
         return ringside_recorder_push(&r, m->recorder);
 }
 
@@ -98,9 +99,11 @@ static int fill(Maker *m, uint64_t code) {
 
         for (size_t i = 0; i < DEPTH; i++)
                 deep[i] = caller;
-        r = stack(m, 1, &caller, 1);
+        r = stack(m, 1, &caller, 1, false);
         if (r >= 0)
-                r = stack(m, 2, deep, DEPTH);
+                r = stack(m, 2, deep, DEPTH, false);
+        if (r >= 0)
+                r = stack(m, 3, &caller, 1, true);
         if (r >= 0)
                 r = samples(m, 700, m->pid, (uint64_t) (uintptr_t) cli_hot_a + 1, 1, RINGSIDE_WALK_COMPLETE);
         if (r >= 0)
@@ -108,7 +111,7 @@ static int fill(Maker *m, uint64_t code) {
         if (r >= 0)
                 r = samples(m, 80, m->pid + 1, (uint64_t) (uintptr_t) cli_hot_b + 1, 2, RINGSIDE_WALK_NO_RULE);
         if (r >= 0)
-                r = samples(m, 50, m->pid, code, 1, RINGSIDE_WALK_COMPLETE);
+                r = samples(m, 50, m->pid, code, 3, RINGSIDE_WALK_COMPLETE);
         if (r >= 0)
                 r = samples(m, 50, m->pid, RINGSIDE_FRAME_KERNEL, 1, RINGSIDE_WALK_COMPLETE);
         return r;

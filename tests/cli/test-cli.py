@@ -231,7 +231,7 @@ class Reading(CliTest):
             text = self.report("--format=json", "--by", by)
             self.assert_harmless(text)
             d = json.loads(text)
-            self.assertEqual((d["version"], d["by"], d["samples"], d["truncated"]), (1, by, 1000, 200))
+            self.assertEqual((d["version"], d["by"], d["samples"], d["truncated"], d["guessed"]), (1, by, 1000, 200, 50))
             self.assertEqual(d["truncated_by"], {"bad_frame_pointer": 120, "no_rule": 80})
             self.assertIn("tree" if by.startswith("call") else "rows", d)
             self.assertTrue(d["recording"]["finished"])
@@ -247,13 +247,33 @@ class Reading(CliTest):
         self.assert_narrow(text)
         self.assertIn("1 more left out", self.report("--unwind", "--limit=1"))
         self.assertIn("1 more left out", self.report("--unwind", "--threshold=9"))
-        self.assertIn("Every stack reached its start", self.report("--unwind", "--thread=[!w]*"))
+        guessed = r"\n\n50 samples \({} %\) partly by frame pointers: there [^.]*\. That [^.]*\.\n$"
+        self.assertRegex(text, guessed.format(r"5\.0"))
+        self.assertNotIn("partly", self.report("--unwind", "--thread=worker"))
+        whole = self.report("--unwind", "--thread=[!w]*")
+        self.assertRegex(whole, r"Every stack reached its start\." + guessed.format(r"6\.2"))
+        self.assert_narrow(whole)
         d = json.loads(self.report("--unwind", "--format=json"))
         self.assertEqual(d["by"], "unwind")
         self.assertEqual([(t["reason"], t["samples"], t["kernel"]) for t in d["truncations"]],
                          [("bad_frame_pointer", 120, False), ("no_rule", 80, False)])
         self.assertTrue(all(t["file"].endswith("/make-recording") and t["weight"] > 0 for t in d["truncations"]))
+        self.assertEqual(d["guessed"], 50)
         self.assertEqual(json.loads(self.report("--unwind", "--format=json", "--limit=1"))["left_out"], 1)
+
+    def test_guessed_in_header(self):
+        db = sqlite3.connect(self.path("a.ringside"))
+        db.execute("UPDATE meta SET value='table' WHERE key='unwind'")
+        db.commit()
+        text = self.report()
+        self.assertRegex(text, r"(?m)^Stacks +by unwind tables; 50 samples \(5\.0 %\) partly by frame pointers$")
+        self.assert_narrow(text)
+        self.assertRegex(self.report("--thread=worker"), "(?m)^Stacks +by unwind tables$")
+        db.execute("UPDATE sample SET walk_end = walk_end & 15")
+        db.commit()
+        db.close()
+        self.assertRegex(self.report(), "(?m)^Stacks +by unwind tables$")
+        self.assertEqual(json.loads(self.report("--format=json"))["guessed"], 0)
 
     def test_no_colour_without_terminal(self):
         self.assertNotIn("\033", self.report())

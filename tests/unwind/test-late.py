@@ -24,7 +24,7 @@ AWAY = 0.1
 REPEATS = 3
 PLAIN = f"{MAIN}(;plain_child)?;plain_outer;plain_inner;plain_leaf"
 
-SAMPLES = """SELECT sample.time, walk_end, process.id FROM sample JOIN thread ON thread.id = thread
+SAMPLES = """SELECT sample.time, walk_end & 15, process.id FROM sample JOIN thread ON thread.id = thread
              JOIN process ON process.id = process ORDER BY sample.time"""
 
 

@@ -49,7 +49,7 @@ def stacks(recording, *options):
 def ends(recording):
     """{enum rs_walk_end: samples}."""
     with sqlite3.connect(f"file:{recording.path}?mode=ro", uri=True) as db:
-        return dict(db.execute("SELECT walk_end, count(*) FROM sample GROUP BY walk_end"))
+        return dict(db.execute("SELECT walk_end & 15, count(*) FROM sample GROUP BY 1"))
 
 
 def show_others(found, patterns, n=5):
