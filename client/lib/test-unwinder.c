@@ -22,9 +22,9 @@
 
 #include <cmocka.h>
 
-#include "code-pages.h"
 #include "proc-file.h"
 #include "process-dir.h"
+#include "process-pages.h"
 #include "unwind-table-builder.h"
 
 #define SIZE (16U << 20)
@@ -607,29 +607,29 @@ static void test_every_page(_unused_ void **state) {
 
         child_do(&child, 'a');
         without.n_pages = 0;
-        assert_return_code(code_pages_touch(child.pid, &without, 1, true), 0);
+        assert_return_code(process_pages_touch_code(child.pid, &without, 1, true), 0);
         assert_int_equal(count_pages_at(&child, m.start, 256), 0);
-        assert_return_code(code_pages_touch(child.pid, &m, 1, false), 0);
+        assert_return_code(process_pages_touch_code(child.pid, &m, 1, false), 0);
         assert_int_equal(count_pages_at(&child, m.start, 256), 16);
         /* What takes too long is left as it is. */
         delay_ms = 15;
-        assert_return_code(code_pages_touch(child.pid, &m, 1, true), 0);
+        assert_return_code(process_pages_touch_code(child.pid, &m, 1, true), 0);
         delay_ms = 0;
         assert_in_range(count_pages_at(&child, m.start, 256), 17, 240);
         /* What is not there is left out. */
         m.end += UNTOUCHED_SIZE;
-        assert_return_code(code_pages_touch(child.pid, &m, 1, true), 0);
+        assert_return_code(process_pages_touch_code(child.pid, &m, 1, true), 0);
         assert_int_equal(count_pages_at(&child, m.start, 256), 256);
         child_end(&child);
         child_end(&gone);
-        assert_int_equal(code_pages_touch(gone.pid, &m, 1, true), -ESRCH);
+        assert_int_equal(process_pages_touch_code(gone.pid, &m, 1, true), -ESRCH);
         if (geteuid() != 0)
-                assert_int_equal(code_pages_touch(1, &m, 1, true), -EPERM);
+                assert_int_equal(process_pages_touch_code(1, &m, 1, true), -EPERM);
         else {
                 child = child_new();
                 child_do(&child, 'a');
                 child_do(&child, 'u'); /* has its /proc/PID owned by root */
-                assert_int_equal(code_pages_touch(child.pid, &m, 1, true), -EPERM);
+                assert_int_equal(process_pages_touch_code(child.pid, &m, 1, true), -EPERM);
                 child_end(&child);
         }
 }

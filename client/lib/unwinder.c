@@ -15,9 +15,9 @@
 #include <pthread.h>
 #include <sys/mman.h>
 
-#include "code-pages.h"
 #include "due-heap.h"
 #include "proc-file.h"
+#include "process-pages.h"
 #include "table.h"
 #include "thread.h"
 #include "unwind-queue.h"
@@ -407,7 +407,7 @@ static void touch_process(Unwinder *u, Process *process) {
          * As long as no walk says that one is missing, it need not be each of them. Who may not once, as where Yama forbids
          * it, need not try again so soon.
          */
-        if (code_pages_touch((pid_t) process->pid, mappings, n, process->missing) == -EPERM)
+        if (process_pages_touch_code((pid_t) process->pid, mappings, n, process->missing) == -EPERM)
                 process->touch_interval = TOUCH_MAX;
         process->touch_next = now_ns(CLOCK_MONOTONIC) + process->touch_interval;
         process->touch_interval = MIN(process->touch_interval * 2, TOUCH_MAX);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 
-#include "code-pages.h"
+#include "process-pages.h"
 
 #include <string.h>
 #include <sys/uio.h>
@@ -73,7 +73,7 @@ static int read_places(pid_t pid, const struct iovec *places, size_t n) {
         return 0;
 }
 
-int code_pages_touch(pid_t pid, const struct rs_table_mapping *mappings, size_t n, bool every_page) {
+int process_pages_touch_code(pid_t pid, const struct rs_table_mapping *mappings, size_t n, bool every_page) {
         _cleanup_free_ struct rs_table_mapping *sorted = NULL;
         _cleanup_free_ struct iovec *places = NULL;
         size_t n_sorted = 0;

@@ -18,4 +18,4 @@
  * asked for; not with every_page, which takes four times as long. It ends after 20 ms, with the rest left as it is.
  * -EPERM: it is not ours to read; -ESRCH: it is gone; -ENOMEM.
  */
-int code_pages_touch(pid_t pid, const struct rs_table_mapping *mappings, size_t n, bool every_page);
+int process_pages_touch_code(pid_t pid, const struct rs_table_mapping *mappings, size_t n, bool every_page);
