@@ -52,16 +52,18 @@ static void scan_char(Scanner *s, char c) {
                 s->bad = true;
 }
 
-static bool scan_permissions(Scanner *s) {
+static void scan_permissions(Scanner *s, MapsLine *line) {
         const char *p = s->p;
 
         if (s->bad || s->end - p < 4 || (p[0] != 'r' && p[0] != '-') || (p[1] != 'w' && p[1] != '-') ||
             (p[2] != 'x' && p[2] != '-') || (p[3] != 'p' && p[3] != 's')) {
                 s->bad = true;
-                return false;
+                return;
         }
         s->p += 4;
-        return p[2] == 'x';
+        line->readable = p[0] == 'r';
+        line->writable = p[1] == 'w';
+        line->executable = p[2] == 'x';
 }
 
 static int parse_line(const char *text, size_t len, MapsLine *ret) {
@@ -72,7 +74,7 @@ static int parse_line(const char *text, size_t len, MapsLine *ret) {
         scan_char(&s, '-');
         line.end = scan_number(&s, 16, UINT64_MAX);
         scan_char(&s, ' ');
-        line.executable = scan_permissions(&s);
+        scan_permissions(&s, &line);
         scan_char(&s, ' ');
         line.offset = scan_number(&s, 16, UINT64_MAX);
         scan_char(&s, ' ');

@@ -20,7 +20,7 @@ typedef struct MapsLine {
         uint64_t offset;     /* in the file, bytes */
         uint32_t dev_major, dev_minor;
         uint64_t inode; /* 0: no file */
-        bool executable;
+        bool readable, writable, executable;
         const char *path; /* as written, escapes and " (deleted)" included; not terminated */
         size_t path_len;  /* 0: anonymous memory */
 } MapsLine;

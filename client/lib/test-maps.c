@@ -32,7 +32,7 @@ static void test_fields(_unused_ void **state) {
         assert_int_equal(line.dev_major, 0xfe);
         assert_int_equal(line.dev_minor, 0);
         assert_int_equal(line.inode, 332835);
-        assert_true(line.executable);
+        assert_true(line.readable && !line.writable && line.executable);
         assert_int_equal(line.path_len, strlen("/usr/lib/libc.so.6"));
         assert_memory_equal(line.path, "/usr/lib/libc.so.6", line.path_len);
 }
@@ -41,10 +41,10 @@ static void test_anonymous(_unused_ void **state) {
         MapsLine line;
 
         assert_int_equal(parse_one("1000-2000 rw-s 00000000 00:00 0 \n", &line), 1);
-        assert_false(line.executable);
+        assert_true(line.readable && line.writable && !line.executable);
         assert_int_equal(line.path_len, 0);
         assert_int_equal(parse_one("1000-2000 --xp 00000000 00:00 0\n", &line), 1);
-        assert_true(line.executable);
+        assert_true(!line.readable && !line.writable && line.executable);
         assert_int_equal(
                 parse_one("ffffffffff600000-ffffffffff601000 --xp 00000000 00:00 0 [vsyscall]\n", &line), 1);
         assert_int_equal(line.start, 0xffffffffff600000);

@@ -32,6 +32,14 @@
 /* What a child maps and does not look at. */
 #define UNTOUCHED 0x200000000000
 #define UNTOUCHED_SIZE (1U << 20)
+/* What looks like stacks there: in shared memory with a page below that nobody may touch, without one, and of its own. */
+#define STACKS 0x300000000000
+#define STACK_PAGES 64
+#define STACK_USED 48 /* from its end down, of which the process has lost all but */
+#define STACK_KEPT 8
+#define GUARDED (STACKS + 4096)
+#define UNGUARDED (GUARDED + STACK_PAGES * 4096)
+#define PRIVATE (UNGUARDED + (STACK_PAGES + 1) * 4096)
 
 typedef struct Fixture {
         uint8_t *bytes;
@@ -131,6 +139,26 @@ typedef struct Child {
         int to, from; /* pipes */
 } Child;
 
+static bool map_stack(uint64_t at, bool shared) {
+        int fd = shared ? memfd_create("stack", MFD_CLOEXEC) : -1;
+        uint64_t used = at + (STACK_PAGES - STACK_USED) * 4096;
+        bool good = (fd < 0 || ftruncate(fd, STACK_PAGES * 4096) == 0) &&
+                    mmap((void *) at, STACK_PAGES * 4096, PROT_READ | PROT_WRITE,
+                         MAP_FIXED | (shared ? MAP_SHARED : MAP_PRIVATE | MAP_ANONYMOUS), fd, 0) != MAP_FAILED;
+
+        close_fd(fd);
+        if (!good)
+                return false;
+        memset((void *) used, 1, STACK_USED * 4096);
+        return madvise((void *) (used + STACK_KEPT * 4096), (STACK_USED - STACK_KEPT) * 4096, MADV_DONTNEED) == 0;
+}
+
+/* Above each other, so that one has another below it and not what nobody may touch. */
+static bool map_stacks(void) {
+        return mmap((void *) STACKS, PRIVATE - STACKS, PROT_NONE, MAP_FIXED | MAP_PRIVATE | MAP_ANONYMOUS, -1, 0) != MAP_FAILED &&
+               map_stack(GUARDED, true) && map_stack(UNGUARDED, true) && map_stack(PRIVATE, false);
+}
+
 /* Answers each byte when it has done what that asks for. */
 static void child_main(int in, int out) {
         char c;
@@ -156,6 +184,8 @@ static void child_main(int in, int out) {
                         }
                 if (c == 'a' && mmap((void *) UNTOUCHED, UNTOUCHED_SIZE, PROT_READ | PROT_EXEC,
                                      MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED, -1, 0) == MAP_FAILED)
+                        _exit(1);
+                if (c == 's' && !map_stacks())
                         _exit(1);
                 if (c == 'u' && setuid(65534) < 0)
                         _exit(1);
@@ -634,6 +664,46 @@ static void test_every_page(_unused_ void **state) {
         }
 }
 
+static bool has_stack(_unused_ Fixture *f, const Child *child, uint64_t n) {
+        return count_pages_at(child, GUARDED, STACK_PAGES) >= n;
+}
+
+/* What a stack once had and has lost comes back where a walk missed something; not what it never had, nor what is no stack. */
+static void test_stacks(void **state) {
+        Fixture *f = *state;
+        Child child = child_new();
+
+        child_do(&child, 's');
+        note(f, &child, RINGSIDE_PROCESS_SEEN, 1);
+        assert_true(wait_for(f, &child, has_address, find_mapped(child.pid, "libc.so", NULL, 0, NULL)));
+        pause_ms(50);
+        note_sample(f, &child, RINGSIDE_WALK_NO_MAPPING);
+        pause_ms(100);
+        assert_int_equal(count_pages_at(&child, GUARDED, STACK_PAGES), STACK_KEPT);
+        note_sample(f, &child, RINGSIDE_WALK_UNREADABLE);
+        assert_true(wait_for(f, &child, has_stack, STACK_USED));
+        pause_ms(20);
+        assert_int_equal(count_pages_at(&child, GUARDED, STACK_PAGES), STACK_USED);
+        assert_int_equal(count_pages_at(&child, UNGUARDED, STACK_PAGES), STACK_KEPT);
+        assert_int_equal(count_pages_at(&child, PRIVATE, STACK_PAGES), STACK_KEPT);
+        child_end(&child);
+}
+
+static void test_stacks_of_others(_unused_ void **state) {
+        Child child = child_new();
+
+        child_do(&child, 's');
+        child_do(&child, 'm');
+        assert_int_equal(process_pages_touch_stacks(child.pid, 100000), -EFBIG);
+        if (geteuid() == 0) {
+                child_do(&child, 'u');
+                assert_int_equal(process_pages_touch_stacks(child.pid, SIZE), -EPERM);
+        }
+        assert_int_equal(count_pages_at(&child, GUARDED, STACK_PAGES), STACK_KEPT);
+        child_end(&child);
+        assert_int_equal(process_pages_touch_stacks(child.pid, SIZE), -ESRCH);
+}
+
 /* Its end was not told, and the number is another's. */
 static void test_reuse(void **state) {
         Fixture *f = *state;
@@ -812,6 +882,8 @@ int main(int argc, char **argv) {
                 cmocka_unit_test_setup_teardown(test_exec_meanwhile, set_up, tear_down),
                 cmocka_unit_test_setup_teardown(test_touch, set_up, tear_down),
                 cmocka_unit_test(test_every_page),
+                cmocka_unit_test_setup_teardown(test_stacks, set_up, tear_down),
+                cmocka_unit_test(test_stacks_of_others),
                 cmocka_unit_test_setup_teardown(test_reuse, set_up, tear_down),
                 cmocka_unit_test_setup_teardown(test_gone, set_up, tear_down),
                 cmocka_unit_test_setup_teardown(test_overflow, set_up, tear_down),

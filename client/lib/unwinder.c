@@ -4,8 +4,8 @@
  * in the moments after that, while the dynamic linker maps one library after the other; and whenever a sample lay in a
  * mapping that is not known here, or a walk ended at one. A child has its parent's list until it becomes another program.
  *
- * The code of a child that goes on as its parent's is touched, and that of a process in which a walk found some that
- * could not be read.
+ * The code of a child that goes on as its parent's is touched, and that and the stacks of a process in which a walk found
+ * what could not be read.
  *
  * A list is published as soon as there is one, and again with each few files whose tables are ready.
  */
@@ -409,6 +409,8 @@ static void touch_process(Unwinder *u, Process *process) {
          */
         if (process_pages_touch_code((pid_t) process->pid, mappings, n, process->missing) == -EPERM)
                 process->touch_interval = TOUCH_MAX;
+        else if (process->missing)
+                (void) process_pages_touch_stacks((pid_t) process->pid, MAPS_MAX);
         process->touch_next = now_ns(CLOCK_MONOTONIC) + process->touch_interval;
         process->touch_interval = MIN(process->touch_interval * 2, TOUCH_MAX);
         u->credit -= (int64_t) (now_ns(CLOCK_THREAD_CPUTIME_ID) - before);
