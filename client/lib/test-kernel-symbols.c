@@ -10,29 +10,10 @@
 #include <cmocka.h>
 
 #include "record.h"
+#include "test-alloc.h"
 #include "test-kernel-symbols.h"
 
 #define SEALS (F_SEAL_WRITE | F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL)
-
-/* The n-th allocation from now on fails; -1: none does. */
-static int fail_after = -1;
-
-void *__real_malloc(size_t size);
-void *__real_calloc(size_t n, size_t size);
-void *__wrap_malloc(size_t size);
-void *__wrap_calloc(size_t n, size_t size);
-
-static bool fails(void) {
-        return fail_after >= 0 && fail_after-- == 0;
-}
-
-void *__wrap_malloc(size_t size) {
-        return fails() ? NULL : __real_malloc(size);
-}
-
-void *__wrap_calloc(size_t n, size_t size) {
-        return fails() ? NULL : __real_calloc(n, size);
-}
 
 static int setup(void **state) {
         return kernel_symbols_new((KernelSymbols **) state);
@@ -318,12 +299,12 @@ static void test_no_memory(_unused_ void **state) {
         do {
                 KernelSymbols *symbols = NULL;
 
-                fail_after = n++;
+                allocations_left = n++;
                 r = kernel_symbols_new(&symbols);
                 if (r >= 0)
                         r = kernel_symbols_add_bytes(symbols, bytes, size);
                 assert_true(r == 3 || r == -ENOMEM);
-                fail_after = -1;
+                allocations_left = -1;
                 if (symbols)
                         assert_return_code(kernel_symbols_add_bytes(symbols, bytes, size), 0);
                 kernel_symbols_free(symbols);

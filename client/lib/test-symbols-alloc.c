@@ -17,36 +17,10 @@
 #include "elf-file.h"
 #include "perf-map.h"
 #include "symbolizer.h"
+#include "test-alloc.h"
 
 DEFINE_CLEANUP(Symbolizer, symbolizer_free)
 DEFINE_CLEANUP(AddressSpace, address_space_free)
-
-/* The wrappers have no argument to find it by. Below 0: nothing fails. */
-static long allocations_left = -1;
-
-static bool allocation_fails(void) {
-        if (allocations_left < 0)
-                return false;
-        return allocations_left-- == 0;
-}
-
-#define WRAP(type, name, parameters, arguments)                                                              \
-        type __real_##name parameters;                                                                       \
-        type __wrap_##name parameters;                                                                       \
-        type __wrap_##name parameters {                                                                      \
-                if (allocation_fails()) {                                                                    \
-                        errno = ENOMEM;                                                                      \
-                        return NULL;                                                                         \
-                }                                                                                            \
-                return __real_##name arguments;                                                              \
-        }
-
-WRAP(void *, malloc, (size_t size), (size))
-WRAP(void *, calloc, (size_t n, size_t size), (n, size))
-WRAP(void *, realloc, (void *p, size_t size), (p, size))
-WRAP(void *, reallocarray, (void *p, size_t n, size_t size), (p, n, size))
-WRAP(char *, strdup, (const char *s), (s))
-WRAP(char *, strndup, (const char *s, size_t n), (s, n))
 
 /* Returns 0 or -ENOMEM; whatever else fails is a failed test. */
 typedef int (*Scenario)(void);

@@ -13,35 +13,9 @@
 
 #include <cmocka.h>
 
+#include "test-alloc.h"
 #include "unwind-cache.h"
 #include "unwind-identity.h"
-
-/* The wrappers have no argument to find it by. Below 0: nothing fails. */
-static long allocations_left = -1;
-
-static bool allocation_fails(void) {
-        if (allocations_left < 0)
-                return false;
-        return allocations_left-- == 0;
-}
-
-#define WRAP(type, name, parameters, arguments)                                                              \
-        type __real_##name parameters;                                                                       \
-        type __wrap_##name parameters;                                                                       \
-        type __wrap_##name parameters {                                                                      \
-                if (allocation_fails()) {                                                                    \
-                        errno = ENOMEM;                                                                      \
-                        return NULL;                                                                         \
-                }                                                                                            \
-                return __real_##name arguments;                                                              \
-        }
-
-WRAP(void *, malloc, (size_t size), (size))
-WRAP(void *, calloc, (size_t n, size_t size), (n, size))
-WRAP(void *, realloc, (void *p, size_t size), (p, size))
-WRAP(void *, reallocarray, (void *p, size_t n, size_t size), (p, n, size))
-WRAP(char *, strdup, (const char *s), (s))
-WRAP(char *, strndup, (const char *s, size_t n), (s, n))
 
 static const char *cache_path; /* NULL: no cache */
 
