@@ -186,7 +186,12 @@ static int get_vdso(Symbolizer *s, const MapsLine *line, SymbolFile **ret) {
                 r = get_special(s, &s->vdso, SYMBOL_FILE_VDSO, "[vdso]", ret);
                 if (r < 0)
                         return r;
+        }
+        /* Where it could not be had before, for want of memory or a descriptor, it may be now. */
+        if (s->vdso_size == 0) {
                 r = vdso_open(&elf, &s->vdso_size);
+                if (r == -ENOMEM)
+                        return r;
                 if (r == 0) {
                         symbol_file_take_elf(s->vdso, elf);
                         s->vdso->mapped.size = s->vdso_size;
