@@ -12,11 +12,13 @@
 
 /* The wrappers have no argument to find it by. Below 0: nothing fails. */
 static long allocations_left = -1;
+/* Those of this thread neither fail nor count. */
+static _Thread_local bool allocations_succeed;
 
 static bool allocation_fails(void) {
-        if (allocations_left < 0)
+        if (allocations_succeed || __atomic_load_n(&allocations_left, __ATOMIC_ACQUIRE) < 0)
                 return false;
-        return allocations_left-- == 0;
+        return __atomic_fetch_sub(&allocations_left, 1, __ATOMIC_ACQ_REL) == 0;
 }
 
 #define WRAP(type, name, parameters, arguments)                                                              \
