@@ -13,6 +13,7 @@
 
 #include "cfi-cursor.h"
 #include "cfi-expression.h"
+#include "cfi-rule.h"
 #include "util.h"
 
 #define REMEMBERED_MAX 32U
@@ -300,59 +301,6 @@ static bool execute(Run *run, Cursor *c) {
         }
 }
 
-static bool fits(int64_t offset) {
-        return offset >= INT32_MIN && offset <= INT32_MAX;
-}
-
-/* What the rule has of a register; reg is the CFA's. false: nothing. */
-static bool place_to_rule(const CfiPlace *place, uint8_t reg, uint8_t *ret, __s32 *ret_offset) {
-        if (place->how == CFI_SAME) {
-                *ret = RS_REG_SAME;
-                return true;
-        }
-        if (!fits(place->offset))
-                return false;
-        *ret_offset = (__s32) place->offset;
-        if (place->how == CFI_AT_CFA)
-                *ret = RS_REG_AT_CFA;
-        else if (place->how == CFI_AT_REG && place->reg == reg)
-                *ret = RS_REG_AT_BASE;
-        else
-                return false;
-        return true;
-}
-
-static bool state_to_rule(const CfiMachine *machine, bool is_signal, const CfiState *state, struct rs_table_rule *ret) {
-        struct rs_table_rule rule = { .cfa = state->cfa, .reg = state->cfa_reg };
-
-        if (state->ra.how == CFI_UNDEFINED) {
-                *ret = (struct rs_table_rule){ .cfa = RS_CFA_REG, .reg = machine->sp, .fp = RS_REG_UNDEFINED,
-                                               .ra = RS_REG_UNDEFINED };
-                return true;
-        }
-        if (state->cfa == RS_CFA_NONE || state->cfa == RS_CFA_UNKNOWN || !fits(state->cfa_offset))
-                return false;
-        rule.cfa_offset = (__s32) state->cfa_offset;
-        if (!place_to_rule(&state->ra, rule.reg, &rule.ra, &rule.ra_offset))
-                return false;
-        if (rule.ra == RS_REG_SAME && !machine->is_aarch64)
-                return false; /* it is in no register there */
-        if (!place_to_rule(&state->fp, rule.reg, &rule.fp, &rule.fp_offset)) {
-                rule.fp = RS_REG_UNDEFINED;
-                rule.fp_offset = 0;
-        }
-        if (is_signal) {
-                /* There all registers are found by where the frame pointer is. */
-                if (machine->is_aarch64 && rule.fp != RS_REG_AT_BASE)
-                        return false;
-                rule.ra |= RS_RULE_SIGNAL;
-        }
-        if (state->is_signed)
-                rule.ra |= RS_RULE_PAC;
-        *ret = rule;
-        return true;
-}
-
 /*
  * PLTs of other linkers push elsewhere than at RS_CFA_PLT's byte: a row for each half then. It is the only thing that takes
  * time by addresses, which an entry has as many of as it says, and any number of entries may say the same.
@@ -385,7 +333,7 @@ static int emit_state(const Run *run, uint64_t start, uint64_t end, bool is_know
 
         if (start >= end)
                 return 0;
-        if (!is_known || !state_to_rule(run->reader->machine, run->common->is_signal, &run->state, &rule))
+        if (!is_known || !cfi_rule_of_state(run->reader->machine, run->common->is_signal, &run->state, &rule))
                 rule = (struct rs_table_rule){ .cfa = RS_CFA_UNKNOWN };
         else if (rule.cfa == RS_CFA_PLT && run->state.plt_from != PLT_FROM)
                 return emit_plt(run, start, end, rule, emit, userdata);
