@@ -54,6 +54,9 @@ static int add_recording(struct json_object *object, const View *view) {
         TRY(json_add_u64(recording, "lost", summary_lost(info)));
         TRY(json_add_u64(recording, "never_taken", summary_never_taken(info)));
         TRY(json_add_u64(recording, "missed_ns", info->statistics.missed));
+        TRY(json_add_u64(recording, "tables_refused", info->statistics.tables_refused));
+        TRY(json_add_u64(recording, "tables_no_room", info->statistics.tables_no_room));
+        TRY(json_add_u64(recording, "rules_no_room", info->statistics.rules_no_room));
         return json_add_u64(recording, "truncated", info->truncated);
 }
 

@@ -97,6 +97,29 @@ static void print_guessed(FILE *out, const View *view, const Style *style) {
         text_wrap(out, text, 0, style->columns);
 }
 
+/* Of the whole recording, whatever the filter; without them the files have no rules, or some are not supported. */
+static void print_tables(FILE *out, const View *view, const Style *style) {
+        const RingsideStatistics *s = &view->info->statistics;
+        const struct {
+                uint64_t n;
+                const char *text;
+        } lines[] = {
+                { s->tables_refused, "files have no unwind tables: what they say is malformed, or too much." },
+                { s->tables_no_room, "times an unwind table found no room: ringside record --table-size=BYTES gives more." },
+                { s->rules_no_room, "rules of files found no room, and count as unsupported." },
+        };
+
+        for (size_t i = 0; i < ELEMENTSOF(lines); i++) {
+                char text[160];
+
+                if (lines[i].n == 0)
+                        continue;
+                snprintf(text, sizeof(text), "%" PRIu64 " %s", lines[i].n, lines[i].text);
+                fputc('\n', out);
+                text_wrap(out, text, 0, style->columns);
+        }
+}
+
 static void print_row(FILE *out, const View *view, const RingsideTruncation *t, const Style *style) {
         _cleanup_free_ char *fitted = text_fit(t->file[0] ? t->file : "-", style->columns - NUMBER_COLUMNS, style->ellipsis);
 
@@ -115,6 +138,7 @@ int report_unwind(FILE *out, const View *view, const ReportOptions *options, con
         if (n == 0) {
                 text_wrap(out, "Every stack reached its start.", 0, style->columns);
                 print_guessed(out, view, style);
+                print_tables(out, view, style);
                 return 0;
         }
         fprintf(out, "%s  share   samples  %-*s%s%s\n", style->bold, REASON_COLUMNS, "reason", "where the stack ends", style->reset);
@@ -130,5 +154,6 @@ int report_unwind(FILE *out, const View *view, const ReportOptions *options, con
                 fprintf(out, "%s%zu more left out: --threshold=0 without --limit shows them%s\n", style->dim, left_out,
                         style->reset);
         print_guessed(out, view, style);
+        print_tables(out, view, style);
         return 0;
 }

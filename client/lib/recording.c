@@ -393,6 +393,9 @@ static int counter_row(sqlite3_stmt *row, void *userdata) {
                 { "ring_size", &s->ring_size },
                 { "expected", &s->expected },
                 { "missed", &s->missed },
+                { "tables_refused", &s->tables_refused },
+                { "tables_no_room", &s->tables_no_room },
+                { "rules_no_room", &s->rules_no_room },
                 { "truncated", &info->truncated },
         };
         _cleanup_free_ char *name = row_string(row, 0);

@@ -198,6 +198,10 @@ typedef struct RingsideStatistics {
         uint64_t expected;  /* samples the counted events should have given, 0: not known (no targets) */
         uint64_t walk_end[RINGSIDE_WALK_END_MAX]; /* samples by enum RingsideWalkEnd */
         uint64_t missed;    /* ns of CPU time that no event covered: CPUs were offline, or the machine suspended */
+        /* Of unwind tables. */
+        uint64_t tables_refused; /* files whose call frame information is malformed, or more than the memory could ever hold */
+        uint64_t tables_no_room; /* how often the table of a file found no room in the memory, or none any more */
+        uint64_t rules_no_room;  /* rules of files that found none: walks that need one end RINGSIDE_WALK_UNSUPPORTED */
 } RingsideStatistics;
 
 /* A session that is not open yet; `set_` and `add_event` are for before, the rest for after. */

@@ -605,6 +605,14 @@ int ringside_session_get_statistics(RingsideSession *session, RingsideStatistics
         }
         sum.expected = session_expected(session);
         sum.missed = session->kernel.missed;
+        if (session->unwinder) {
+                UnwinderStatistics tables;
+
+                unwinder_get_statistics(session->unwinder, &tables);
+                sum.tables_refused = tables.images.refused;
+                sum.tables_no_room = tables.images.no_room;
+                sum.rules_no_room = tables.images.unknown_rules;
+        }
         *ret = sum;
         return 0;
 }

@@ -15,7 +15,8 @@
 /* Two processes, a few stacks, a hundred samples. */
 static void make_recording(const char *path) {
         RingsideEvent event = { .name = "cpu-clock", .unit = "ns", .value = 1000 };
-        RingsideStatistics statistics = { .taken = 101, .emitted = 100, .lost = 1, .walk_end = { 0, 90, 0, 10 } };
+        RingsideStatistics statistics = { .taken = 101, .emitted = 100, .lost = 1, .walk_end = { 0, 90, 0, 10 },
+                                          .tables_refused = 4, .rules_no_room = 6 };
         int64_t process, thread, file, frame, stack = 0;
         Store *store;
 
@@ -65,6 +66,10 @@ static void test_info(void **state) {
         assert_int_equal(info->statistics.taken, 101);
         assert_int_equal(info->statistics.lost, 1);
         assert_int_equal(info->statistics.walk_end[3], 10);
+        assert_int_equal(info->statistics.tables_refused, 4);
+        assert_int_equal(info->statistics.tables_no_room, 0);
+        assert_int_equal(info->statistics.rules_no_room, 6);
+        assert_int_equal(count_rows(place->file, "counter WHERE name LIKE '%room'"), 1);
 }
 
 static void put_be(uint8_t *p, uint32_t v, size_t n) {

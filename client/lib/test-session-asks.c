@@ -169,7 +169,13 @@ static unsigned count_fds(void) {
         return n;
 }
 
-/* From its start on a session fills its tables, by the records that are dispatched. */
+void __wrap_unwinder_get_statistics(Unwinder *unwinder, UnwinderStatistics *ret);
+
+void __wrap_unwinder_get_statistics(_unused_ Unwinder *unwinder, UnwinderStatistics *ret) {
+        *ret = (UnwinderStatistics){ .images = { .refused = 3, .no_room = 5, .unknown_rules = 7 } };
+}
+
+/* From its start on a session fills its tables, by the records that are dispatched, and tells what of them it could not have. */
 static void test_tables(void **state) {
         Fixture *f = *state;
         struct rs_process record = {
@@ -177,7 +183,9 @@ static void test_tables(void **state) {
                 .pid = (uint32_t) getpid(), .tid = (uint32_t) getpid(), .start = proc_file_read_start(getpid()),
         };
         struct rs_request started = {};
+        struct rs_statistics told = {};
         const struct rs_table_process *slot;
+        RingsideStatistics s;
         void *tables = mmap(NULL, RS_TABLE_SIZE_MIN, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
 
         assert_ptr_not_equal(tables, MAP_FAILED);
@@ -199,6 +207,12 @@ static void test_tables(void **state) {
                 (void) usleep(1000);
         assert_int_equal(slot->pid, record.pid);
         assert_int_not_equal(__atomic_load_n(&slot->list, __ATOMIC_ACQUIRE), 0);
+
+        answer(f, &told.m, RS_STATISTICS, sizeof(told), RS_OK, -1);
+        assert_return_code(ringside_session_get_statistics(f->session, &s), 0);
+        assert_int_equal(s.tables_refused, 3);
+        assert_int_equal(s.tables_no_room, 5);
+        assert_int_equal(s.rules_no_room, 7);
 }
 
 static void test_names(void **state) {

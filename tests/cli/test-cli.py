@@ -261,6 +261,21 @@ class Reading(CliTest):
         self.assertEqual(d["guessed"], 50)
         self.assertEqual(json.loads(self.report("--unwind", "--format=json", "--limit=1"))["left_out"], 1)
 
+    def test_tables_said(self):
+        """What of the tables could not be had, where anything could not; also of what a filter leaves out."""
+        self.assertNotRegex(self.report("--unwind"), "room|malformed")
+        self.assertEqual(json.loads(self.report("--format=json"))["recording"]["tables_no_room"], 0)
+        db = sqlite3.connect(self.path("a.ringside"))
+        db.execute("INSERT INTO counter VALUES ('tables_refused', 3), ('tables_no_room', 5), ('rules_no_room', 7)")
+        db.commit()
+        db.close()
+        for args in ([], ["--thread=[!w]*"]):
+            text = self.report("--unwind", *args)
+            self.assertRegex(text, r"(?s)\n\n3 files have .*\n\n5 times .*--table-size.*\n\n7 rules .*unsupported\.\n$")
+            self.assert_narrow(text)
+        recording = json.loads(self.report("--unwind", "--format=json"))["recording"]
+        self.assertEqual([recording[k] for k in ("tables_refused", "tables_no_room", "rules_no_room")], [3, 5, 7])
+
     def test_guessed_in_header(self):
         db = sqlite3.connect(self.path("a.ringside"))
         db.execute("UPDATE meta SET value='table' WHERE key='unwind'")
