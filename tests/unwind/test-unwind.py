@@ -10,7 +10,7 @@ import os
 import sys
 import tempfile
 
-from unwinding import COMPAT, COMPLETE, EXACT_PERCENT, MAIN, OTHER, THREAD, check_stacks, ends, program, record, stacks
+from unwinding import COMPAT, COMPLETE, EXACT_PERCENT, MAIN, OTHER, THREAD, check_stacks, ends, guessed, program, record, stacks
 
 from truth import check, exit_status
 
@@ -61,6 +61,7 @@ CASES = {
     "realigned": {f"{MAIN};aligned_outer(;aligned_alloca(;aligned_leaf)?)?(;use)?": 99,
                   f"{MAIN};aligned_outer;aligned_alloca;aligned_leaf": 90},
     "large-frames": {f"{MAIN};large_first(;large){{8}};large_leaf": 95},
+    "guessed": {f"{MAIN};plain_outer;plain_inner;plain_leaf": 95},
     # Until the client has brought the pages back.
     "lost-pages": {"lost_coroutine;lost_outer;lost_inner;lost_leaf": 80},
     "plt": {f"{MAIN};plt_caller;plt_function": 5, f"{MAIN};plt_caller": 1, f"{MAIN};plt_caller;{STUB}": 1},
@@ -95,6 +96,8 @@ def test_case(directory, name):
     check_stacks(name, found, CASES[name], least)
     check_stacks(f"{name}, of whole stacks", whole, CASES[name], WHOLE.get(name, EXACT_PERCENT))
     check_ends(name, recording, least)
+    share = guessed(recording)
+    check(share >= EXACT_PERCENT if name == "guessed" else share <= 1, f"{name}: {share:.2f} % of the stacks are partly guessed")
 
 
 def check_ends(title, recording, least):
