@@ -39,17 +39,23 @@
 #define GUARDED (STACKS + 4096)
 #define UNGUARDED (GUARDED + STACK_PAGES * 4096)
 #define PRIVATE (UNGUARDED + (STACK_PAGES + 1) * 4096)
+/* One that has lost more than is brought back at once. */
+#define LARGE (STACKS + 0x100000000)
+#define LARGE_PAGES 2048
 
 /* ---- what can be slow ---- */
 
 static int stalled_fd = -1; /* a pipe: reads of processes wait for its end, as those of a file system that does not answer */
 static bool endless;        /* the next table is not ready before it is to be no more */
 static unsigned delay_ms;   /* of each read of a process */
+static bool swapped;        /* what is read has the mark of pages that are swapped out, where they are not there */
 static unsigned cost;       /* the next table takes so long, s of CPU time, which */
 static unsigned spent;      /* is added to what threads have spent */
 
 ssize_t __real_process_vm_readv(pid_t, const struct iovec *, unsigned long, const struct iovec *, unsigned long, unsigned long);
 ssize_t __wrap_process_vm_readv(pid_t, const struct iovec *, unsigned long, const struct iovec *, unsigned long, unsigned long);
+ssize_t __real_pread64(int fd, void *buffer, size_t size, off_t offset);
+ssize_t __wrap_pread64(int fd, void *buffer, size_t size, off_t offset);
 int __real_unwind_table_new(UnwindTable **ret, ElfFile *elf);
 int __wrap_unwind_table_new(UnwindTable **ret, ElfFile *elf);
 int __real_process_dir_open(ProcessDir *dir, const char *proc, pid_t pid, size_t max, char **ret_maps, size_t *ret_size);
@@ -67,6 +73,16 @@ ssize_t __wrap_process_vm_readv(pid_t pid, const struct iovec *local, unsigned l
         if (delay_ms > 0)
                 nanosleep(&(struct timespec){ .tv_nsec = delay_ms * 1000000L }, NULL);
         return __real_process_vm_readv(pid, local, n_local, remote, n_remote, flags);
+}
+
+ssize_t __wrap_pread64(int fd, void *buffer, size_t size, off_t offset) {
+        ssize_t n = __real_pread64(fd, buffer, size, offset);
+        uint64_t *entries = buffer;
+
+        for (ssize_t i = 0; swapped && i < n / 8; i++)
+                if (entries[i] >> 63 == 0)
+                        entries[i] = UINT64_C(1) << 62;
+        return n;
 }
 
 int __wrap_unwind_table_new(UnwindTable **ret, ElfFile *elf) {
@@ -103,24 +119,28 @@ int __wrap_process_dir_open(ProcessDir *dir, const char *proc, pid_t pid, size_t
 
 /* ---- children ---- */
 
-static bool map_stack(uint64_t at, bool shared) {
+static bool map_stack(uint64_t at, size_t pages, bool shared) {
         int fd = shared ? memfd_create("stack", MFD_CLOEXEC) : -1;
-        uint64_t used = at + (STACK_PAGES - STACK_USED) * 4096;
-        bool good = (fd < 0 || ftruncate(fd, STACK_PAGES * 4096) == 0) &&
-                    mmap((void *) at, STACK_PAGES * 4096, PROT_READ | PROT_WRITE,
+        uint64_t used = at + (STACK_PAGES - STACK_USED) * 4096, kept = used + STACK_KEPT * 4096, end = at + pages * 4096;
+        bool good = (fd < 0 || ftruncate(fd, (off_t) (end - at)) == 0) &&
+                    mmap((void *) at, end - at, PROT_READ | PROT_WRITE,
                          MAP_FIXED | (shared ? MAP_SHARED : MAP_PRIVATE | MAP_ANONYMOUS), fd, 0) != MAP_FAILED;
 
         close_fd(fd);
         if (!good)
                 return false;
-        memset((void *) used, 1, STACK_USED * 4096);
-        return madvise((void *) (used + STACK_KEPT * 4096), (STACK_USED - STACK_KEPT) * 4096, MADV_DONTNEED) == 0;
+        memset((void *) used, 1, end - used);
+        return madvise((void *) kept, end - kept, MADV_DONTNEED) == 0;
+}
+
+static bool map_untouchable(uint64_t at, size_t size) {
+        return mmap((void *) at, size, PROT_NONE, MAP_FIXED | MAP_PRIVATE | MAP_ANONYMOUS, -1, 0) != MAP_FAILED;
 }
 
 /* Above each other, so that one has another below it and not what nobody may touch. */
 static bool map_stacks(void) {
-        return mmap((void *) STACKS, PRIVATE - STACKS, PROT_NONE, MAP_FIXED | MAP_PRIVATE | MAP_ANONYMOUS, -1, 0) != MAP_FAILED &&
-               map_stack(GUARDED, true) && map_stack(UNGUARDED, true) && map_stack(PRIVATE, false);
+        return map_untouchable(STACKS, PRIVATE - STACKS) && map_stack(GUARDED, STACK_PAGES, true) &&
+               map_stack(UNGUARDED, STACK_PAGES, true) && map_stack(PRIVATE, STACK_PAGES, false);
 }
 
 /* Answers each byte when it has done what that asks for. */
@@ -150,6 +170,8 @@ static void child_main(int in, int out) {
                                      MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED, -1, 0) == MAP_FAILED)
                         _exit(1);
                 if (c == 's' && !map_stacks())
+                        _exit(1);
+                if (c == 'b' && !(map_untouchable(LARGE - 4096, 4096) && map_stack(LARGE, LARGE_PAGES, true)))
                         _exit(1);
                 if (c == 'u' && setuid(65534) < 0)
                         _exit(1);
@@ -519,6 +541,41 @@ static void test_stacks(void **state) {
         child_end(&child);
 }
 
+/* Memory of its own may be missing for two reasons. */
+static void test_swapped_stacks(_unused_ void **state) {
+        Child child = child_new();
+
+        child_do(&child, 's');
+        swapped = true;
+        assert_return_code(process_pages_touch_stacks(child.pid, SIZE), 0);
+        swapped = false;
+        assert_int_equal(count_pages_at(&child, GUARDED, STACK_PAGES), STACK_USED);
+        assert_int_equal(count_pages_at(&child, UNGUARDED, STACK_PAGES), STACK_KEPT);
+        assert_int_equal(count_pages_at(&child, PRIVATE, STACK_PAGES), STACK_USED);
+        child_end(&child);
+}
+
+/* So many at a time, and the rest the next time. */
+static void test_large_stack(_unused_ void **state) {
+        const size_t used = LARGE_PAGES - (STACK_PAGES - STACK_USED);
+        Child child = child_new();
+        unsigned times = 0;
+
+        child_do(&child, 'b');
+        assert_int_equal(count_pages_at(&child, LARGE, LARGE_PAGES), STACK_KEPT);
+        do {
+                size_t before = count_pages_at(&child, LARGE, LARGE_PAGES);
+
+                assert_return_code(process_pages_touch_stacks(child.pid, SIZE), 0);
+                /* The kernel may map some with the last one. */
+                assert_in_range(count_pages_at(&child, LARGE, LARGE_PAGES), before + 1, before + 1024 + 16);
+                times++;
+        } while (count_pages_at(&child, LARGE, LARGE_PAGES) < used);
+        assert_true(times >= 2);
+        assert_int_equal(count_pages_at(&child, LARGE, LARGE_PAGES), used);
+        child_end(&child);
+}
+
 static void test_stacks_of_others(_unused_ void **state) {
         Child child = child_new();
 
@@ -713,6 +770,8 @@ int main(int argc, char **argv) {
                 cmocka_unit_test_setup_teardown(test_touch, set_up, tear_down),
                 cmocka_unit_test(test_every_page),
                 cmocka_unit_test_setup_teardown(test_stacks, set_up, tear_down),
+                cmocka_unit_test(test_swapped_stacks),
+                cmocka_unit_test(test_large_stack),
                 cmocka_unit_test(test_stacks_of_others),
                 cmocka_unit_test_setup_teardown(test_reuse, set_up, tear_down),
                 cmocka_unit_test_setup_teardown(test_gone, set_up, tear_down),
