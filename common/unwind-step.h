@@ -31,7 +31,7 @@
 struct unwind_state {
         __u64 pc;
         __u64 regs[UNWIND_REGS]; /* by number */
-        __u32 known;             /* bits: which of them are; all at the leaf */
+        __u32 known;             /* bits: which of them are; all at the leaf, and for as long as none is saved */
         __u32 exact;             /* pc is the instruction that is next, not one that follows a call */
 };
 
@@ -89,7 +89,9 @@ static inline __attribute__((always_inline)) int unwind_step(struct unwind_state
         const __u32 reg = rule->reg & (UNWIND_REGS - 1), how = rule->ra & RS_RULE_REG_MASK;
         const __u64 base = s->regs[reg], sp = s->regs[UNWIND_SP];
         __u64 cfa = base + (__s64) rule->cfa_offset, fp = s->regs[UNWIND_FP];
-        __u32 known = UNWIND_KNOWN(UNWIND_SP) | (s->known & UNWIND_KNOWN(UNWIND_FP));
+        /* All ones, or 0. No branch, each side of which the verifier would follow. */
+        const __u32 kept = (rule->ra / RS_RULE_SAVES & 1) - 1U;
+        __u32 known = UNWIND_KNOWN(UNWIND_SP) | (s->known & (kept | UNWIND_KNOWN(UNWIND_FP)));
 #ifdef UNWIND_LR
         const bool has_lr = s->known & UNWIND_KNOWN(UNWIND_LR);
         __u64 ra = s->regs[UNWIND_LR];
@@ -137,6 +139,8 @@ static inline __attribute__((always_inline)) int unwind_step(struct unwind_state
                 known &= ~UNWIND_KNOWN(UNWIND_FP);
 
 #ifdef UNWIND_LR
+        /* What it had before it called is on the stack, or lost. */
+        known &= ~UNWIND_KNOWN(UNWIND_LR);
         /* The signature is above the bits of an address. */
         if (rule->ra & RS_RULE_PAC)
                 ra &= UNWIND_ADDRESS_MASK;

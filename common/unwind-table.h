@@ -90,6 +90,7 @@ enum rs_rule_reg {
 #define RS_RULE_REG_MASK 0x07
 #define RS_RULE_SIGNAL 0x80 /* with ra: a signal frame, as the kernel makes it: nothing else of the rule is looked at */
 #define RS_RULE_PAC 0x40    /* with ra: aarch64, signed */
+#define RS_RULE_SAVES 0x20  /* with ra: other registers have rules, too, which are not here: they are not known after the step */
 
 struct rs_table_rule {
         __u8 cfa; /* enum rs_rule_cfa */

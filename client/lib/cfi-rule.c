@@ -48,6 +48,9 @@ bool cfi_rule_of_state(const CfiMachine *machine, bool is_signal, const CfiState
                 if (machine->is_aarch64 && rule.fp != RS_REG_AT_BASE)
                         return false;
                 rule.ra |= RS_RULE_SIGNAL;
+        } else if (state->others != 0 || (rule.reg != machine->fp && rule.reg != machine->sp)) {
+                /* What the frame is found by, unless it is one of these two, is something else in the caller. */
+                rule.ra |= RS_RULE_SAVES;
         }
         if (state->is_signed)
                 rule.ra |= RS_RULE_PAC;

@@ -27,6 +27,7 @@ enum {
         RSP = 7,
         R10 = 10,
         X12 = 12,
+        X19 = 19,
         FP = 29,
         LR = 30,
         SP = 31,
@@ -84,19 +85,22 @@ typedef struct Case {
         } words[4];
         uint32_t known; /* 0: all, and exact */
         int end;
-        /* Where it goes on. caller_fp 0: is not known. */
+        /* Where it goes on. caller_fp 0: is not known; others are known, or not, as they were, unless it forgets them. */
         uint64_t caller_pc, caller_sp, caller_fp;
-        bool exact;
+        bool exact, forgets;
 } Case;
 
 typedef struct Machine {
         WalkStep step;
         unsigned sp, fp;
+        uint32_t lr; /* its bit, if there is one */
 } Machine;
 
 static void run_case(Recorded *recorded, const Machine *machine, const Case *c) {
         const Walk walk = { .read = read_word, .userdata = recorded };
+        const uint32_t own = 1U << machine->sp | 1U << machine->fp | machine->lr;
         WalkState s = { .pc = c->pc, .known = c->known ? c->known : ALL, .exact = 1 };
+        const uint32_t others = c->forgets ? 0 : s.known & ~own;
         int end;
 
         for (unsigned i = 0; i < ELEMENTSOF(s.regs); i++)
@@ -119,6 +123,8 @@ static void run_case(Recorded *recorded, const Machine *machine, const Case *c) 
                 fail_msg("%s: fp %jx", c->what, (uintmax_t) s.regs[machine->fp]);
         if (!(s.known >> machine->sp & 1) || s.exact != c->exact)
                 fail_msg("%s: known %x, exact %u", c->what, s.known, s.exact);
+        if ((s.known & ~own) != others || (s.known & machine->lr) != (c->exact ? machine->lr : 0))
+                fail_msg("%s: known %x of others", c->what, s.known);
 }
 
 static void test_rows_x86_64(_unused_ void **state) {
@@ -131,9 +137,17 @@ static void test_rows_x86_64(_unused_ void **state) {
                 {"by rbp", 0x410082, .sp = 8, .fp = 80, .words = {{80, STACK + 88}, {88, 0x410201}},
                  .caller_pc = 0x410201, .caller_sp = STACK + 96, .caller_fp = STACK + 88},
                 {"by rbp, which is not known", 0x410082, .sp = 8, .fp = 80, .known = 1 << RSP, .end = RS_WALK_UNSUPPORTED},
+                {"rbx saved", 0x410086, .sp = UINT64_C(24) - 74560, .fp = 96, .words = {{16, 0x410201}},
+                 .caller_pc = 0x410201, .caller_sp = STACK + 24, .caller_fp = STACK + 96, .forgets = true},
+                {"others not known", 0x410080, .sp = 16, .fp = 96, .known = 1 << RSP | 1 << RBP | 1 << RBX,
+                 .words = {{16, 0x410201}}, .caller_pc = 0x410201, .caller_sp = STACK + 24, .caller_fp = STACK + 96},
                 {"by another register", 0x4101c1, .sp = 8, .fp = 96, .reg = R10, .value = STACK + 64,
-                 .words = {{56, 0x410202}}, .caller_pc = 0x410202, .caller_sp = STACK + 64, .caller_fp = STACK + 96},
-                {"by another register, of a caller", 0x4101c1, .sp = 8, .reg = R10, .value = STACK + 64,
+                 .words = {{56, 0x410202}}, .caller_pc = 0x410202, .caller_sp = STACK + 64, .caller_fp = STACK + 96,
+                 .forgets = true},
+                {"by another register, as it was in what is called", 0x4101c1, .sp = 8, .fp = 96, .reg = R10, .value = STACK + 64,
+                 .known = 1 << RSP | 1 << RBP | 1 << R10, .words = {{56, 0x410202}},
+                 .caller_pc = 0x410202, .caller_sp = STACK + 64, .caller_fp = STACK + 96, .forgets = true},
+                {"by another register, which is not known", 0x4101c1, .sp = 8, .reg = R10, .value = STACK + 64,
                  .known = 1 << RSP | 1 << RBP, .end = RS_WALK_UNSUPPORTED},
                 {"realigned", 0x4101c2, .sp = 8, .fp = 40, .words = {{32, STACK + 112}, {40, STACK + 120}, {104, 0x410203}},
                  .caller_pc = 0x410203, .caller_sp = STACK + 112, .caller_fp = STACK + 120},
@@ -143,10 +157,10 @@ static void test_rows_x86_64(_unused_ void **state) {
                  .caller_pc = 0x410205, .caller_sp = STACK + 56},
                 {"signal", 0x410240, .sp = 0,
                  .words = {{120, STACK + 1000}, {160, STACK + 512}, {168, 0x410080}},
-                 .caller_pc = 0x410080, .caller_sp = STACK + 512, .caller_fp = STACK + 1000, .exact = true},
+                 .caller_pc = 0x410080, .caller_sp = STACK + 512, .caller_fp = STACK + 1000, .exact = true, .forgets = true},
                 {"signal, on a stack above", 0x41033f, .sp = 512,
                  .words = {{512 + 120, 1}, {512 + 160, STACK + 8}, {512 + 168, 0x410080}},
-                 .caller_pc = 0x410080, .caller_sp = STACK + 8, .caller_fp = 1, .exact = true},
+                 .caller_pc = 0x410080, .caller_sp = STACK + 8, .caller_fp = 1, .exact = true, .forgets = true},
                 {"PLT, before it pushes", 0x43001a, .sp = 8, .fp = 96, .words = {{8, 0x410081}, {16, 0x410082}},
                  .caller_pc = 0x410081, .caller_sp = STACK + 16, .caller_fp = STACK + 96},
                 {"PLT, after", 0x43001b, .sp = 8, .fp = 96, .words = {{8, 0x410081}, {16, 0x410082}},
@@ -212,7 +226,7 @@ static void test_far(_unused_ void **state) {
 }
 
 static void test_rows_aarch64(_unused_ void **state) {
-        static const Machine machine = { .step = walk_step_aarch64, .sp = SP, .fp = FP };
+        static const Machine machine = { .step = walk_step_aarch64, .sp = SP, .fp = FP, .lr = 1U << LR };
         const uint64_t sign = UINT64_C(0x5a) << 48;
         const Case cases[] = {
                 {"leaf", 0x410040, .sp = 16, .fp = 96, .reg = LR, .value = 0x410084,
@@ -227,16 +241,23 @@ static void test_rows_aarch64(_unused_ void **state) {
                  .caller_pc = 0x410088, .caller_sp = STACK + 64, .caller_fp = STACK + 88},
                 {"by another register", 0x410100, .sp = 8, .fp = 96, .reg = X12, .value = STACK,
                  .known = ALL & ~(1U << LR), .end = RS_WALK_UNSUPPORTED},
+                {"x19 and x20 saved", 0x410204, .sp = 16, .words = {{16, STACK + 88}, {24, 0x410088}},
+                 .caller_pc = 0x410088, .caller_sp = STACK + 48, .caller_fp = STACK + 88, .forgets = true},
+                {"others not known", 0x410208, .sp = 16, .known = 1U << SP | 1U << FP | 1U << X19,
+                 .words = {{16, STACK + 88}, {24, 0x410088}},
+                 .caller_pc = 0x410088, .caller_sp = STACK + 48, .caller_fp = STACK + 88},
+                {"by another register, which is known", 0x410100, .sp = 8, .fp = 96, .reg = X12, .value = STACK,
+                 .caller_pc = 0xdead0000 + LR, .caller_sp = STACK + 64, .caller_fp = STACK + 96, .forgets = true},
                 {"signed, in x30", 0x4100c4, .sp = 16, .fp = 96, .reg = LR, .value = sign | 0x410084,
                  .caller_pc = 0x410084, .caller_sp = STACK + 16, .caller_fp = STACK + 96},
                 {"signed, on the stack", 0x4100c8, .sp = 16, .words = {{16, STACK + 88}, {24, sign | 0x410088}},
                  .caller_pc = 0x410088, .caller_sp = STACK + 32, .caller_fp = STACK + 88},
                 {"signal", 0x410140, .sp = 0,
                  .words = {{544, STACK + 1000}, {552, 0x410088}, {560, STACK + 720}, {568, 0x410040}},
-                 .caller_pc = 0x410040, .caller_sp = STACK + 720, .caller_fp = STACK + 1000, .exact = true},
+                 .caller_pc = 0x410040, .caller_sp = STACK + 720, .caller_fp = STACK + 1000, .exact = true, .forgets = true},
                 {"signal, trampoline without CFI", 0x4101c4, .sp = 0,
                  .words = {{544, STACK + 1000}, {552, 0x410088}, {560, STACK + 720}, {568, 0x410040}},
-                 .caller_pc = 0x410040, .caller_sp = STACK + 720, .caller_fp = STACK + 1000, .exact = true},
+                 .caller_pc = 0x410040, .caller_sp = STACK + 720, .caller_fp = STACK + 1000, .exact = true, .forgets = true},
                 {"first", 0x410000, .end = RS_WALK_COMPLETE},
                 {"nothing called it", 0x410040, .sp = 16, .reg = LR, .value = 0, .end = RS_WALK_COMPLETE},
                 {"no rule", 0x410048, .end = RS_WALK_NO_RULE},
@@ -312,6 +333,23 @@ static void test_walk_x86_64(_unused_ void **state) {
         }
 }
 
+/* Assembly whose frame is found by a register, which what it calls has not touched; or has saved, nobody knows where. */
+static void test_carried(_unused_ void **state) {
+        const uint64_t whole[] = {0x410080, 0x430010, 0x4101c2, 0x410001}, lost[] = {0x420701, 0x430010, 0x4101c2};
+        WalkState leaf = { .pc = whole[0], .known = 0xffff, .exact = 1 };
+        _cleanup_(recorded_done) Recorded recorded;
+
+        recorded_init(&recorded, "x86-64");
+        leaf.regs[RSP] = STACK;
+        leaf.regs[R10] = STACK + 256;
+        recorded.words[0] = whole[1]; /* of a PLT's code, for one function more */
+        recorded.words[1] = whole[2];
+        recorded.words[31] = whole[3];
+        check_walk(&recorded, walk_step_x86_64, &leaf, whole, ELEMENTSOF(whole), RS_WALK_COMPLETE);
+        leaf.pc = lost[0];
+        check_walk(&recorded, walk_step_x86_64, &leaf, lost, ELEMENTSOF(lost), RS_WALK_UNSUPPORTED);
+}
+
 static void test_depth(_unused_ void **state) {
         _cleanup_(recorded_done) Recorded recorded;
         WalkState leaf = { .pc = 0x410080, .known = ALL, .exact = 1 };
@@ -369,6 +407,7 @@ int main(void) {
                 cmocka_unit_test(test_far),
                 cmocka_unit_test(test_rows_aarch64),
                 cmocka_unit_test(test_walk_x86_64),
+                cmocka_unit_test(test_carried),
                 cmocka_unit_test(test_depth),
                 cmocka_unit_test(test_walk_aarch64),
         };

@@ -140,7 +140,8 @@ static void print_rule(FILE *to, unsigned machine, const struct rs_table_rule *r
 #pragma GCC diagnostic pop
         print_place(to, "fp", rule->fp, base, rule->fp_offset);
         print_place(to, "ra", rule->ra & RS_RULE_REG_MASK, base, rule->ra_offset);
-        fprintf(to, "%s%s\n", rule->ra & RS_RULE_SIGNAL ? " signal" : "", rule->ra & RS_RULE_PAC ? " signed" : "");
+        fprintf(to, "%s%s%s\n", rule->ra & RS_RULE_SIGNAL ? " signal" : "", rule->ra & RS_RULE_PAC ? " signed" : "",
+                rule->ra & RS_RULE_SAVES ? " saves" : "");
 }
 
 static char *print_table(const UnwindTable *table, unsigned machine) {
@@ -224,8 +225,8 @@ static void test_sources(_unused_ void **state) {
 static void test_sources_together(_unused_ void **state) {
         _cleanup_free_ char *text = print_fixture("x86-64-both", EM_X86_64);
 
-        cut_line(text, "420700 rsp+4096 fp same ra cfa-8\n");
-        cut_line(text, "420701 none\n");
+        cut_line(text, "420740 rsp+4096 fp same ra cfa-8\n");
+        cut_line(text, "420741 none\n");
         {
                 _cleanup_(bytes_done) Bytes golden = read_fixture("GOLDEN", "x86-64", ".rows");
 
@@ -282,14 +283,19 @@ static void put(Maker *m, uint64_t value, size_t size) {
         assert_int_equal(fwrite(&value, 1, size, m->to), size);
 }
 
-static void maker_init(Maker *m) {
+/* last: two more instructions of the CIE's. */
+static void maker_init_with(Maker *m, uint8_t last, uint8_t operand) {
         /* CIE: version 1, "zR", factors 1 and -8, ra 16; udata8; CFA rsp + 8, ra at CFA - 8. */
-        static const uint8_t common[] = {20, 0, 0, 0, 0, 0, 0, 0, 1, 'z', 'R', 0, 1, 0x78, 16, 1, DW_EH_PE_udata8,
-                                         DW_CFA_def_cfa, 7, 8, DW_CFA_offset | 16, 1, 0, 0};
+        const uint8_t common[] = {20, 0, 0, 0, 0, 0, 0, 0, 1, 'z', 'R', 0, 1, 0x78, 16, 1, DW_EH_PE_udata8,
+                                  DW_CFA_def_cfa, 7, 8, DW_CFA_offset | 16, 1, last, operand};
 
         m->to = open_memstream((char **) &m->cfi, &m->size);
         assert_non_null(m->to);
         assert_int_equal(fwrite(common, 1, sizeof(common), m->to), sizeof(common));
+}
+
+static void maker_init(Maker *m) {
+        maker_init_with(m, DW_CFA_nop, DW_CFA_nop);
 }
 
 static void put_entry(Maker *m, uint64_t start, uint64_t size, const void *program, size_t program_size) {
@@ -383,6 +389,23 @@ static void test_overlapping(_unused_ void **state) {
         assert_int_equal(cfa_offset(table, 0x1030f), 40);
         assert_int_equal(cfa_offset(table, 0x10310), -1);
         assert_int_equal(cfa_offset(table, 0x10400), -1);
+}
+
+/* A register that all functions have saved, as the entry common to them says; by name it is so again. */
+static void test_saved_by_all(_unused_ void **state) {
+        static const uint8_t steps[] = {DW_CFA_advance_loc | 1, DW_CFA_same_value, 3, DW_CFA_advance_loc | 1, DW_CFA_restore | 3};
+        _cleanup_(unwind_table_freep) UnwindTable *table = NULL;
+        _cleanup_(bytes_done) Bytes file = {};
+        Maker m;
+
+        maker_init_with(&m, DW_CFA_offset | 3, 2);
+        put_entry(&m, 0x10000, 3, steps, sizeof(steps));
+        make_file(&m, 0x1000, &file);
+        assert_int_equal(new_table(file.data, file.size, &table), 0);
+        check_table(table);
+        assert_true(unwind_table_find(table, 0x10000)->ra & RS_RULE_SAVES);
+        assert_false(unwind_table_find(table, 0x10001)->ra & RS_RULE_SAVES);
+        assert_true(unwind_table_find(table, 0x10002)->ra & RS_RULE_SAVES);
 }
 
 /* Other than the linker's, and to the end of code. */
@@ -705,6 +728,8 @@ static enum Found find_register(Dwarf_Frame *frame, int reg, const WalkState *s,
         assert_int_equal(dwarf_frame_register(frame, reg, memory, &ops, &n), 0);
         if (n == 0)
                 return ops == memory ? FOUND_UNDEFINED : FOUND_SAME;
+        if (n == 1 && ops->atom == DW_OP_regx && ops->number == (Dwarf_Word) reg)
+                return FOUND_SAME;
         if (!evaluate(ops, n, s, cfa, ret, &is_value))
                 return FOUND_OTHER;
         if (is_value)
@@ -718,9 +743,35 @@ typedef struct Comparison {
         Dwarf_CFI *cfi, *debug_cfi;
         WalkStep step;
         bool known_code; /* there is some, which CFI does not describe */
-        int fp, sp, ra;
-        size_t n_rows, n_none, n_unknown, n_lost;
+        int fp, sp, ra, n_regs;
+        uint32_t preserved; /* by convention, as elfutils has it, but for the frame pointer */
+        size_t n_rows, n_none, n_unknown, n_lost, n_kept;
 } Comparison;
+
+/*
+ * Registers that rules do not tell of: all are known after a step, or none. Elfutils has those that a convention does not
+ * preserve as undefined where nothing is said of them.
+ */
+static void compare_others(Comparison *c, Dwarf_Frame *frame, uint64_t address, const WalkState *before, uint32_t known, uint64_t cfa) {
+        const struct rs_table_rule *rule = unwind_table_find(c->table, address);
+        bool keeps = rule->reg == c->fp || rule->reg == c->sp;
+        uint32_t others = 0;
+
+        for (int reg = 0; reg < c->n_regs; reg++) {
+                uint64_t value;
+                enum Found found;
+
+                if (reg == c->fp || reg == c->sp || reg == c->ra)
+                        continue;
+                others |= 1U << reg;
+                found = find_register(frame, reg, before, cfa, &value);
+                if (found == FOUND_VALUE || found == FOUND_OTHER || (found == FOUND_UNDEFINED && (c->preserved >> reg & 1)))
+                        keeps = false;
+        }
+        if ((known & others) != (keeps ? others : 0))
+                fail_msg("%" PRIx64 ": %" PRIx32 " are known", address, known);
+        c->n_kept += keeps;
+}
 
 static void compare_address(Comparison *c, uint64_t address) {
         const struct rs_table_rule *rule = unwind_table_find(c->table, address);
@@ -779,6 +830,7 @@ static void compare_address(Comparison *c, uint64_t address) {
                         fail_msg("%" PRIx64 ": fp %" PRIx64 " and not %" PRIx64, address, after.regs[c->fp], fp);
         } else
                 assert_false(after.known >> c->fp & 1);
+        compare_others(c, frame, address, &before, after.known, cfa);
 }
 
 /* The first and the last byte of a row, and every one of code that is described as a PLT. */
@@ -795,7 +847,7 @@ static void compare_row(Comparison *c, uint64_t start, uint64_t end) {
 static bool compare_file(const char *path, size_t every, bool known_code, Comparison *ret) {
         _cleanup_(elf_file_freep) ElfFile *own = NULL;
         _cleanup_(unwind_table_freep) UnwindTable *table = NULL;
-        Comparison c = { .step = walk_step_x86_64, .fp = 6, .sp = 7, .ra = 16 };
+        Comparison c = { .step = walk_step_x86_64, .fp = 6, .sp = 7, .ra = 16, .n_regs = 16, .preserved = 0xf << 12 };
         uint64_t start = 0;
         size_t n = 0;
         Dwarf *dwarf;
@@ -810,7 +862,8 @@ static bool compare_file(const char *path, size_t every, bool known_code, Compar
         assert_int_equal(unwind_table_new(&table, own), 0);
         check_table(table);
         if (elf_file_get_machine(own) == EM_AARCH64)
-                c = (Comparison){ .step = walk_step_aarch64, .fp = 29, .sp = 31, .ra = 30 };
+                c = (Comparison){ .step = walk_step_aarch64, .fp = 29, .sp = 31, .ra = 30, .n_regs = 32,
+                                  .preserved = 0x3ff << 19 };
         c.table = table;
         c.known_code = known_code;
         (void) elf_version(EV_CURRENT);
@@ -833,8 +886,8 @@ static bool compare_file(const char *path, size_t every, bool known_code, Compar
         dwarf_end(dwarf);
         elf_end(elf);
         (void) close(fd);
-        print_message("%s: %zu compared, %zu without a rule, %zu of no kind we have\n", path, c.n_rows, c.n_none,
-                      c.n_unknown);
+        print_message("%s: %zu compared, %zu without a rule, %zu of no kind we have, %zu that save nothing\n", path, c.n_rows,
+                      c.n_none, c.n_unknown, c.n_kept);
         *ret = c;
         return true;
 }
@@ -898,6 +951,7 @@ int main(void) {
                 cmocka_unit_test(test_stopped),
                 cmocka_unit_test(test_vdso),
                 cmocka_unit_test(test_overlapping),
+                cmocka_unit_test(test_saved_by_all),
                 cmocka_unit_test(test_ends),
                 cmocka_unit_test(test_dense),
                 cmocka_unit_test(test_known_code),

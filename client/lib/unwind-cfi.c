@@ -128,11 +128,23 @@ static CfiPlace *find_place(Run *run, uint64_t reg, const CfiState *of, const Cf
         return reg == machine->fp ? &run->state.fp : &run->state.ra;
 }
 
+/* Of a register in CfiState.others; 0: it is not one of these. */
+static uint32_t bit_of_other(const CfiMachine *machine, uint64_t reg) {
+        if (reg >= machine->n_regs || reg == machine->fp || reg == machine->sp || reg == machine->ra)
+                return 0;
+        return UINT32_C(1) << reg;
+}
+
 static void set_place(Run *run, uint64_t reg, CfiPlace place) {
         CfiPlace *p = find_place(run, reg, NULL, NULL);
+        const uint32_t other = bit_of_other(run->reader->machine, reg);
 
         if (p)
                 *p = place;
+        if (place.how == CFI_SAME)
+                run->state.others &= ~other;
+        else
+                run->state.others |= other;
 }
 
 static bool set_saved(Run *run, uint64_t reg, int64_t factored) {
@@ -145,6 +157,7 @@ static bool set_saved(Run *run, uint64_t reg, int64_t factored) {
 }
 
 static bool restore(Run *run, uint64_t reg) {
+        const uint32_t other = bit_of_other(run->reader->machine, reg);
         const CfiPlace *initial;
         CfiPlace *place;
 
@@ -153,6 +166,7 @@ static bool restore(Run *run, uint64_t reg) {
         place = find_place(run, reg, run->initial, &initial);
         if (place)
                 *place = *initial;
+        run->state.others = (run->state.others & ~other) | (run->initial->others & other);
         return true;
 }
 

@@ -47,6 +47,7 @@ typedef struct CfiState {
         bool is_signed;
         int64_t cfa_offset;
         CfiPlace fp, ra;
+        uint32_t others; /* bits: registers that have a rule, of those that a CFA can be found by */
 } CfiState;
 
 /* A common entry. */
