@@ -47,6 +47,7 @@ STUB = r"(unwind-plt\+0x[0-9a-f]+|plt_function@plt)"
 CASES = {
     "signals": interrupted(HERE, 1),
     "other-stack": interrupted(HERE, 0.45) | interrupted(THERE, 0.45),
+    "carried": {f"{MAIN};carried_outer;carried_caller;carried_leaf": 95},
     # What makecontext() has them return to was never called, and is not told.
     "coroutines": {
         "first_coroutine;first_inner;first_leaf": 30,
@@ -110,8 +111,8 @@ def check_ends(title, recording, least):
 def test_bound_each_time(directory):
     """
     Calls that the dynamic linker binds anew each time: the stub goes on into the first one of the table, where the stack
-    has two words more. What is in the linker itself keeps its caller's frame in a register that walks do not follow:
-    that ends a walk, and no such stack is taken for whole.
+    has two words more. What is in the linker itself has its frame by a register that what it calls saves, where walks do
+    not follow: that ends a walk, and no such stack is taken for whole.
     """
     recording = record(directory, "bound", "env", "LD_BIND_NOT=1", program("plt"), str(SECONDS))
     found = stacks(recording, "--process=unwind-plt")
