@@ -752,7 +752,8 @@ typedef struct Comparison {
  * Registers that rules do not tell of: all are known after a step, or none. Elfutils has those that a convention does not
  * preserve as undefined where nothing is said of them.
  */
-static void compare_others(Comparison *c, Dwarf_Frame *frame, uint64_t address, const WalkState *before, uint32_t known, uint64_t cfa) {
+static void compare_others(Comparison *c, Dwarf_Frame *frame, uint64_t address, const WalkState *before, uint32_t known,
+                           uint64_t cfa) {
         const struct rs_table_rule *rule = unwind_table_find(c->table, address);
         bool keeps = rule->reg == c->fp || rule->reg == c->sp;
         uint32_t others = 0;
