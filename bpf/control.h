@@ -14,6 +14,9 @@
 /* Of mappings that were told: so many sets of so many bytes (mapping.h). */
 #define RS_MAPPED_SETS 4096
 #define RS_MAPPED_SET_SIZE 160
+/* Of rules that walks by tables have found: so many, of so many bytes (unwind.h). */
+#define RS_REMEMBERED_SLOTS 16384
+#define RS_REMEMBERED_SIZE 32
 /* Frames of the kernel in one stack; its own limit is 127 unless kernel.perf_event_max_stack was raised. */
 #define RS_KERNEL_FRAMES_MAX 128
 /* Processes followed in a session with targets: those named and those they started. */

@@ -342,8 +342,6 @@ static __always_inline bool stack_send(struct scratch *s, struct rs_counters *c,
         __u64 id, *sent;
         __u32 n, slot, size;
 
-        if (look == STACK_NEW && unwind_cut(s))
-                look = stack_look(state);
         s->walk.check = look != STACK_CHECKED;
         if (look != STACK_NEW)
                 return true;
@@ -458,9 +456,10 @@ static __always_inline int sample_take(struct sample_context *ctx, __u32 event) 
         if (has_tables) {
                 s->unwind.used = false;
                 s->unwind.guessed_at = NOT_GUESSED;
-                s->unwind.tgid = tgid;
-                s->unwind.exec_id = exec_id;
+                s->unwind.key = mapped_mix(process.key, exec_id);
         }
+        sample.time = bpf_ktime_get_boot_ns();
+        state = mapping_begin(task, &sample, &process, exec_id);
         hash_begin(&s->walk.hash);
         hash_add(&s->walk.hash, tgid);
         hash_add(&s->walk.hash, exec_id);
@@ -487,10 +486,8 @@ static __always_inline int sample_take(struct sample_context *ctx, __u32 event) 
                 sample.tid = CONTEXT_IP(ctx);
         if (LEAKS(LEAK_ELSEWHERE) && CONTEXT_IS_USER(ctx))
                 sample.tid = leak_last();
-        sample.time = bpf_ktime_get_boot_ns();
         sample.r.event = event;
         sample.r.cpu = bpf_get_smp_processor_id();
-        state = mapping_begin(task, &sample, &process, exec_id);
         sent = stack_send(s, c, sample.pid, state);
         sample.stack = s->walk.id;
         sample.r.flags |= (s->walk.end & RS_WALK_END_MASK) << RS_WALK_END_SHIFT;

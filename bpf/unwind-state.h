@@ -44,15 +44,15 @@ struct unwind {
         __u64 lookup;     /* the address that a mapping is looked for */
         __u64 list;       /* where the mappings of the process begin, in bytes */
         __u64 n_list;
-        __u64 ask;        /* of the frame to be cut first, where it is not known what is mapped there; 0: it is */
-        __u64 tgid, exec_id; /* what a stack's id begins with */
+        __u64 key;        /* of the process, and of this list of its mappings */
+        __u64 ask;        /* what ended the walk, where it is not known what is mapped there; 0: it is */
         __u32 n_signals;   /* signal frames so far */
         __u32 guessed_at;  /* the first frame that was found by frame pointer; NOT_GUESSED */
-        __u32 cut;         /* the first frame that may not be told */
         bool used;         /* this stack was walked by tables, or as tables say: */
         bool by_fp;        /* by frame pointers */
         bool entered;      /* its first frame is where the kernel was entered */
-        bool hidden;       /* it is not known whether the first frame to be cut may be told */
+        bool first;        /* of the frames: where it was interrupted, or entered the kernel */
+        bool untold;       /* a step has found it, and nobody has looked whether it may be told */
         /* As the kernel saved them, at its entry. */
 #if defined(__TARGET_ARCH_x86)
         struct sample_registers entry;

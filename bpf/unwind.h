@@ -9,10 +9,10 @@
  * that speculates. What is read is copied, once, and then used. Searches have no branches that depend on what they
  * read, which besides keeps the verifier from following each of their paths.
  *
- * What the tables choose is which words of the stack are read. Of these only return addresses are told: those that a call
- * stands before, which is looked at when a stack is sent that was not sent yet. What a signal interrupted is no return
- * address; it is told where the frame looks like one that the kernel has made, and both it and where the handler returns to are
- * in what is executable. Of what comes after a word that may not be told nothing is told either: not how the walk ended.
+ * What the tables choose is which words of the stack are read. Of these only return addresses are told, or looked for in the
+ * tables: those that a call stands before. What a signal interrupted is no return address; it is told where the frame looks
+ * like one that the kernel has made, and both it and where the handler returns to are in what is executable. A word that
+ * is neither ends the walk.
  */
 
 #include "control.h"
@@ -129,6 +129,7 @@ static __always_inline bool unwind_find_list(struct unwind *u, struct task_struc
         if (!p)
                 return false;
         list = p->list;
+        u->key = mapped_mix(mapped_mix(u->key, list), p->generation);
         u->list = (list >> 32) * sizeof(struct rs_table_mapping);
         u->n_list = list & RS_TABLE_MAPPINGS_MAX;
         u->by_fp = list & RS_TABLE_FRAME_POINTERS;
@@ -250,11 +251,70 @@ static __always_inline __u32 unwind_find_row(const struct unwind *u) {
         return rows ? *rows & RS_TABLE_ROW_RULE : 0;
 }
 
+/*
+ * Rules of return addresses, as they were found, for what costs is to reach into the tables at as many places as a search
+ * takes. A plain array, racy on purpose: an entry of which two CPUs wrote half each does not fit its tag. The key is of
+ * one list of one process, and nobody outside can know it.
+ */
+struct remembered {
+        __u64 tag; /* over the key and all below */
+        __u64 pc;
+        __u64 rule[2];
+};
+_Static_assert(sizeof(struct remembered) == RS_REMEMBERED_SIZE, "charged by the helper");
+
+struct {
+        __uint(type, BPF_MAP_TYPE_ARRAY);
+        __uint(max_entries, RS_REMEMBERED_SLOTS);
+        __type(key, __u32);
+        __type(value, struct remembered);
+} rs_remembered SEC(".maps");
+
+static __always_inline struct remembered *remembered_at(const struct unwind *u) {
+        __u32 slot = mapped_mix(u->key, u->state.pc) >> 40 & (RS_REMEMBERED_SLOTS - 1);
+
+        return bpf_map_lookup_elem(&rs_remembered, &slot);
+}
+
+static __always_inline __u64 remembered_tag(const struct unwind *u) {
+        return mapped_mix(mapped_mix(mapped_mix(u->key, u->state.pc), u->rule_words[0]), u->rule_words[1]) | 1;
+}
+
+/* Copies the rule, if it is there. Then a call stands before the address, or did when it was looked at. */
+static __always_inline bool unwind_recall(struct unwind *u) {
+        const volatile struct remembered *r = remembered_at(u);
+        __u64 tag;
+
+        if (!r || r->pc != u->state.pc)
+                return false;
+        tag = r->tag;
+        u->rule_words[0] = r->rule[0];
+        u->rule_words[1] = r->rule[1];
+        return tag == remembered_tag(u);
+}
+
+static __always_inline void unwind_remember(const struct unwind *u) {
+        volatile struct remembered *r = remembered_at(u);
+
+        if (!r)
+                return;
+        r->tag = 0;
+        r->pc = u->state.pc;
+        r->rule[0] = u->rule_words[0];
+        r->rule[1] = u->rule_words[1];
+        r->tag = remembered_tag(u);
+}
+
 /* Copies the rule of the current frame. Returns UNWIND_GOES_ON, or an enum rs_walk_end. */
-static __always_inline int unwind_find_rule(struct unwind *u) {
+__noinline int unwind_find_rule(void) {
+        struct scratch *s = scratch_get();
         const volatile __u64 *rule;
+        struct unwind *u;
         __u32 number;
 
+        if (!has_tables || !s)
+                return RS_WALK_NO_RULE;
+        u = &s->unwind;
         u->lookup = unwind_lookup_pc(&u->state);
         if ((u->lookup < u->mapping.start || u->lookup >= u->mapping.end) && !unwind_find_mapping())
                 return RS_WALK_NO_MAPPING;
@@ -364,7 +424,7 @@ __noinline int unwind_look_at_signal(void) {
         if (unwind_read(&returns, sp - sizeof(returns)) != 0 || unwind_read(&code, returns) != 0 ||
             unwind_read(&link, sp + SIGNAL_LINK_AT) != 0 || unwind_read(&cs, sp + SIGNAL_CS_AT) != 0)
                 return RS_WALK_UNREADABLE;
-        within = s->walk.n == s->walk.nr_kernel + s->unwind.entered ? SIGNAL_CODE_SIZE : 0;
+        within = s->unwind.first ? SIGNAL_CODE_SIZE : 0;
         return s->unwind.state.pc - returns <= within && code_returns(code) && link == 0 && (__u16) cs == USER_CS
                        ? UNWIND_GOES_ON
                        : RS_WALK_UNSUPPORTED;
@@ -385,7 +445,7 @@ __noinline int unwind_look_at_signal(void) {
         sp = s->unwind.state.regs[UNWIND_SP];
         pc = s->unwind.state.pc;
         /* Where it is in the system call the address is of what follows. */
-        if (s->walk.n == s->walk.nr_kernel + s->unwind.entered)
+        if (s->unwind.first)
                 pc -= s->unwind.entered ? 8 : 4 * (unwind_read(&code, pc) != 0 || code != SIGNAL_CODE);
         if (unwind_read(&code, pc) != 0 || unwind_read(&pstate, sp + SIGNAL_PSTATE_AT) != 0 ||
             unwind_read(&record, sp + SIGNAL_RECORD_AT) != 0)
@@ -410,6 +470,15 @@ static __always_inline void rule_count(const struct rs_table_rule *rule) {
 static __always_inline void rule_count(const struct rs_table_rule *rule) {
 }
 #endif
+
+/* Whether what no call stands before is in something executable. Where that is not known it is asked for, after the walk. */
+static __always_inline int unwind_is_code(struct unwind *u, __u64 address) {
+        int is_code = mapping_is_code(address);
+
+        if (is_code == MAPPING_UNREADABLE)
+                u->ask = address;
+        return is_code;
+}
 
 #define NOT_GUESSED (RS_FRAMES_MAX + 1)
 /* How far a frame may be from the one inside it, bytes, for a frame pointer to be believed where no rule says so. */
@@ -442,11 +511,13 @@ __noinline int unwind_guess(void) {
 #if defined(__TARGET_ARCH_arm64)
         pair[1] &= UNWIND_ADDRESS_MASK;
 #endif
+        if (call_before(pair[1]) != CALL_BEFORE)
+                return pair[0] == 0 && s->unwind.guessed_at != NOT_GUESSED && unwind_is_code(&s->unwind, pair[1]) == CALL_BEFORE
+                               ? GUESS_END
+                               : GUESS_NONE;
         s->unwind.lookup = pair[1] - 1;
         if (!unwind_find_mapping())
                 return GUESS_NONE;
-        if (call_before(pair[1]) != CALL_BEFORE)
-                return pair[0] == 0 && s->unwind.guessed_at != NOT_GUESSED ? GUESS_END : GUESS_NONE;
         state->pc = pair[1];
         state->regs[UNWIND_FP] = pair[0];
         state->regs[UNWIND_SP] = fp + sizeof(pair);
@@ -461,63 +532,108 @@ __noinline int unwind_guess(void) {
 }
 
 /*
- * Whether a return address that no rule covers is where a function begins, and nothing has called that: so coroutines
- * begin, whose first function returns to what was put there for it. The chain ends so, and the address is cut off.
+ * Of a word that nothing has called, how the walk goes on: from what a signal's handler returns to; or it is at its end,
+ * where the first frame of all is marked, or where a function begins and no rule covers what is before it. So coroutines
+ * begin, whose first function returns to what was put there for it, which is not told.
  */
-__noinline int unwind_is_beginning(void) {
+__noinline int unwind_without_call(void) {
         struct scratch *s = scratch_get();
+        struct unwind *u;
+        int end, is_code;
 
-        if (!has_tables || !s || s->unwind.state.exact)
-                return false;
-        s->unwind.lookup = s->unwind.state.pc;
-        return s->unwind.lookup < s->unwind.mapping.end && unwind_find_row(&s->unwind) != 0 &&
-               call_before(s->unwind.lookup) == CALL_NONE;
+        if (!has_tables || !s)
+                return RS_WALK_NO_CALL;
+        u = &s->unwind;
+        is_code = unwind_is_code(u, u->state.pc);
+        if (is_code != CALL_BEFORE)
+                return is_code == CALL_NONE ? RS_WALK_NO_CALL : RS_WALK_UNREADABLE;
+        end = unwind_find_rule();
+        if (end == UNWIND_GOES_ON) {
+                if (u->rule.ra & RS_RULE_SIGNAL)
+                        return UNWIND_GOES_ON;
+                return (u->rule.ra & RS_RULE_REG_MASK) == RS_REG_UNDEFINED ? RS_WALK_COMPLETE : RS_WALK_NO_CALL;
+        }
+        u->lookup = u->state.pc;
+        return end == RS_WALK_NO_RULE && u->lookup < u->mapping.end && unwind_find_row(u) != 0 ? RS_WALK_COMPLETE : RS_WALK_NO_CALL;
+}
+
+/* What the last step has found: tells it, if that may be, and finds its rule. Returns UNWIND_GOES_ON, or an enum rs_walk_end. */
+static __always_inline int unwind_tell(struct scratch *s, struct unwind *u) {
+        const __u64 pc = u->state.pc;
+        int end, may_be;
+
+        /* Whatever the address is. */
+        if (s->walk.n >= s->walk.max)
+                return RS_WALK_DEPTH;
+        if (pc < CODE_ADDRESS_MIN || pc >= TASK_SIZE_MAX)
+                return RS_WALK_NO_CALL;
+        if (!u->state.exact && unwind_recall(u)) {
+                u->untold = false;
+                walk_push(s, pc);
+                return UNWIND_GOES_ON;
+        }
+        may_be = u->state.exact ? unwind_is_code(u, pc) : call_before(pc);
+        if (may_be == CALL_UNREADABLE)
+                return RS_WALK_UNREADABLE;
+        if (may_be == CALL_BEFORE) {
+                u->untold = false;
+                walk_push(s, u->state.exact ? pc | RS_FRAME_EXACT : pc);
+                end = unwind_find_rule();
+                if (end == UNWIND_GOES_ON && !u->state.exact)
+                        unwind_remember(u);
+                return end;
+        }
+        return u->state.exact ? RS_WALK_NO_CALL : unwind_without_call();
+}
+
+/* Before a step out of a signal frame. Of where its handler returns to, which nothing has called, only now is told. */
+static __always_inline int unwind_leave_handler(struct scratch *s, struct unwind *u) {
+        int end = u->n_signals++ < SIGNAL_FRAMES_MAX ? unwind_look_at_signal() : RS_WALK_UNSUPPORTED;
+
+        if (end != UNWIND_GOES_ON)
+                return u->untold ? RS_WALK_NO_CALL : end;
+        if (u->untold)
+                walk_push(s, u->state.pc | RS_FRAME_EXACT);
+        else if (s->walk.n > s->walk.nr_kernel)
+                s->frames[(s->walk.n - 1) & RS_FRAMES_MAX] |= RS_FRAME_EXACT;
+        u->untold = false;
+        return UNWIND_GOES_ON;
 }
 
 /* One frame; a function of its own, so that the verifier checks it once. */
 __noinline int unwind_frame(void) {
         struct scratch *s = scratch_get();
-        bool is_signal = false;
         struct unwind *u;
-        __u64 exact = 0;
         int end, guess;
 
         if (!has_tables || !s)
                 return STEP_ENDED;
         u = &s->unwind;
-        end = unwind_find_rule(u);
+        end = u->untold ? unwind_tell(s, u) : unwind_find_rule();
         if (end == UNWIND_GOES_ON) {
                 rule_count(&u->rule);
-                is_signal = u->rule.ra & RS_RULE_SIGNAL;
-                if (is_signal)
-                        end = u->n_signals++ < SIGNAL_FRAMES_MAX ? unwind_look_at_signal() : RS_WALK_UNSUPPORTED;
+                if (u->rule.ra & RS_RULE_SIGNAL)
+                        end = unwind_leave_handler(s, u);
                 if (end == UNWIND_GOES_ON)
                         end = unwind_step(&u->state, &u->rule);
         }
-        if (end == RS_WALK_NO_RULE && unwind_is_beginning())
-                end = RS_WALK_COMPLETE;
-        if (end == RS_WALK_NO_MAPPING || end == RS_WALK_NO_RULE || end == RS_WALK_UNSUPPORTED) {
+        if (end == UNWIND_GOES_ON) {
+                u->first = false;
+                u->untold = true;
+                return STEP_GOES_ON;
+        }
+        if (!u->untold && (end == RS_WALK_NO_MAPPING || end == RS_WALK_NO_RULE || end == RS_WALK_UNSUPPORTED)) {
                 guess = unwind_guess();
+                if (guess == GUESS_STEP && s->walk.n < s->walk.max) {
+                        walk_push(s, u->state.pc);
+                        u->first = false;
+                        return STEP_GOES_ON;
+                }
                 if (guess != GUESS_NONE)
-                        end = guess == GUESS_STEP ? UNWIND_GOES_ON : RS_WALK_COMPLETE;
+                        end = guess == GUESS_STEP ? RS_WALK_DEPTH : RS_WALK_COMPLETE;
         }
-        /* Whatever the address is. */
-        if (end == UNWIND_GOES_ON && s->walk.n >= s->walk.max)
-                end = RS_WALK_DEPTH;
-        if (end == UNWIND_GOES_ON && (u->state.pc < CODE_ADDRESS_MIN || u->state.pc >= TASK_SIZE_MAX))
-                end = RS_WALK_NO_CALL;
-        if (end != UNWIND_GOES_ON) {
-                s->walk.end = end;
-                return STEP_ENDED;
-        }
-        /* Neither what was interrupted nor where its handler returns to has a call before it. */
-        if (is_signal && u->state.exact) {
-                if (s->walk.n > s->walk.nr_kernel)
-                        s->frames[(s->walk.n - 1) & RS_FRAMES_MAX] |= RS_FRAME_EXACT;
-                exact = RS_FRAME_EXACT;
-        }
-        walk_push(s, u->state.pc | exact);
-        return STEP_GOES_ON;
+        s->walk.end = end;
+        return STEP_ENDED;
 }
 
 static long unwind_turn(__u32 i, void *unused) {
@@ -602,6 +718,9 @@ static __always_inline void unwind_walk(struct scratch *s, struct sample_context
         u->by_fp = false;
         u->entered = !CONTEXT_IS_USER(ctx);
         u->n_signals = 0;
+        u->first = true;
+        u->untold = false;
+        u->ask = 0;
         u->mapping.start = u->mapping.end = 0;
         u->state.known = UNWIND_REGISTERS_KNOWN;
         if (CONTEXT_IS_USER(ctx)) {
@@ -619,83 +738,10 @@ static __always_inline void unwind_walk(struct scratch *s, struct sample_context
                 s->walk.end = RS_WALK_NO_TABLES;
         else if (u->by_fp)
                 walk_frame_pointers(s);
-        else
+        else {
                 repeat(RS_FRAMES_MAX + 1, unwind_turn, 0);
-}
-
-/* ---- before a stack is sent ---- */
-
-static long call_turn(__u32 i, void *unused) {
-        struct scratch *s = scratch_get();
-        __u64 address;
-        __u32 frame;
-        int may_be;
-
-        if (!s)
-                return TURN_IS_LAST;
-        /* Where the kernel was entered is no word of the stack. */
-        frame = s->walk.nr_kernel + s->unwind.entered + i;
-        if (frame >= s->walk.n)
-                return TURN_IS_LAST;
-        frame &= RS_FRAMES_MAX;
-        address = s->frames[frame] & ~RS_FRAME_EXACT;
-        may_be = s->frames[frame] & RS_FRAME_EXACT ? mapping_is_code(address) : call_before(address);
-        if (may_be == CALL_BEFORE)
-                return TURN_GOES_ON;
-        s->unwind.cut = frame;
-        s->unwind.hidden = may_be == CALL_UNREADABLE;
-        s->unwind.ask = s->frames[frame] & RS_FRAME_EXACT && s->unwind.hidden ? address : 0;
-        return TURN_IS_LAST;
-}
-
-static long hash_turn(__u32 i, void *unused) {
-        struct scratch *s = scratch_get();
-
-        if (!s || i >= s->walk.n)
-                return TURN_IS_LAST;
-        hash_add(&s->walk.hash, s->frames[i & RS_FRAMES_MAX]);
-        return TURN_GOES_ON;
-}
-
-/* How a walk has ended that came to what nothing has called, as its last frame. */
-static __always_inline enum rs_walk_end end_of_beginning(__u64 address) {
-        int is_code = mapping_is_code(address);
-
-        if (is_code == MAPPING_UNREADABLE && mapping_ask(address))
-                is_code = mapping_is_code(address);
-        return is_code == MAPPING_IS_CODE ? RS_WALK_COMPLETE : is_code == MAPPING_UNREADABLE ? RS_WALK_UNREADABLE : RS_WALK_NO_CALL;
-}
-
-static __always_inline void unwind_find_cut(struct scratch *s) {
-        s->unwind.cut = s->walk.n;
-        s->unwind.ask = 0;
-        repeat(RS_FRAMES_MAX, call_turn, 0);
-}
-
-/*
- * Cuts a stack off where no call stands before a frame. True: it has been cut, and has another id. What lies beyond was found
- * by a word that may be anything: the end says nothing of it. Only a chain that ended as the first frame of all is marked
- * may end with code that nothing has called, as a coroutine's: it is whole without.
- */
-static __always_inline bool unwind_cut(struct scratch *s) {
-        if (!has_tables || !s->unwind.used)
-                return false;
-        unwind_find_cut(s);
-        /* Not within the loop: the verifier adds up the stacks of all that calls each other. */
-        if (s->unwind.ask != 0 && mapping_ask(s->unwind.ask))
-                unwind_find_cut(s);
-        if (s->unwind.cut >= s->walk.n)
-                return false;
-        if (s->unwind.hidden)
-                s->walk.end = RS_WALK_UNREADABLE;
-        else if (s->walk.end != RS_WALK_COMPLETE || s->unwind.cut + 1 != s->walk.n)
-                s->walk.end = RS_WALK_NO_CALL;
-        else
-                s->walk.end = end_of_beginning(s->frames[s->unwind.cut & RS_FRAMES_MAX] & ~RS_FRAME_EXACT);
-        s->walk.n = s->unwind.cut;
-        hash_begin(&s->walk.hash);
-        hash_add(&s->walk.hash, s->unwind.tgid);
-        hash_add(&s->walk.hash, s->unwind.exec_id);
-        repeat(RS_FRAMES_MAX, hash_turn, 0);
-        return true;
+                /* Not within the loop: the verifier adds up the stacks of all that calls each other. */
+                if (u->ask != 0 && mapping_ask(u->ask))
+                        repeat(RS_FRAMES_MAX + 1, unwind_turn, 0);
+        }
 }

@@ -54,8 +54,9 @@ uint64_t grant_memory(const struct rs_grant *grant, unsigned n_cpus) {
         /* The kernel's own page and two for positions. */
         uint64_t ring = grant->ring_size + 3 * 4096;
         uint64_t counters = (uint64_t) n_cpus * sizeof(struct rs_counters) + 4096;
-        /* One chunk where there are none. */
-        uint64_t tables = (grant->table_size ?: RS_TABLE_CHUNK) + 4096;
+        /* One chunk where there are none; and the rules that walks by them remember. */
+        uint64_t tables = (grant->table_size ?: RS_TABLE_CHUNK) + 4096 +
+                          (uint64_t) (grant->table_size > 0 ? RS_REMEMBERED_SLOTS : 1) * RS_REMEMBERED_SIZE;
         /* walks, what is due, head and frames of one stack, the kernel's raw ones, a mapping and its path and one of a list, per CPU */
         uint64_t scratch = (uint64_t) n_cpus * (768 + 8 * RS_EVENTS_MAX + sizeof(struct rs_stack) + 8 * (RS_FRAMES_MAX + 1) +
                                                 16 + 8 * RS_KERNEL_FRAMES_MAX + 6144);

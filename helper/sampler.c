@@ -88,7 +88,9 @@ static int sampler_create_maps(Sampler *sampler, uint32_t id, const struct rs_gr
         r = bpf_map__reuse_fd(sampler->skeleton->maps.rs_ring, sampler->ring_fd);
         if (r >= 0)
                 r = bpf_map__reuse_fd(sampler->skeleton->maps.rs_counters, sampler->counters_fd);
-        if (r < 0 || grant->table_size == 0)
+        if (r >= 0 && grant->table_size == 0)
+                return bpf_map__set_max_entries(sampler->skeleton->maps.rs_remembered, 1);
+        if (r < 0)
                 return r;
         rs_map_name(name, 't', id, grant->uid);
         sampler->tables_fd = bpf_map_create(BPF_MAP_TYPE_ARRAY, name, sizeof(uint32_t), RS_TABLE_CHUNK,

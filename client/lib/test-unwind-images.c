@@ -262,7 +262,7 @@ static void test_slots(void **state) {
         Fixture *f = *state;
         struct rs_table_process *slots = (struct rs_table_process *) f->bytes;
         unsigned taken[RS_TABLE_PROBES], slot, n = 0;
-        uint64_t start = 0;
+        uint64_t start = 0, generation;
 
         for (; n < RS_TABLE_PROBES; start++) {
                 if (rs_table_slot(17, start) != RS_TABLE_PROCESSES - 2)
@@ -279,11 +279,18 @@ static void test_slots(void **state) {
                 start++;
         assert_int_equal(unwind_memory_take_slot(f->memory, 17, start, &slot), -ENOBUFS);
 
+        /* A list may be at the place of an older one; it is not taken for it. */
+        generation = slots[taken[3]].generation;
+        assert_true(unwind_memory_publish(f->memory, taken[3], 5));
+        assert_true(slots[taken[3]].generation > generation);
+        generation = slots[taken[3]].generation;
         unwind_memory_give_slot_back(f->memory, taken[3]);
         assert_int_equal(slots[taken[3]].list, 0);
         assert_return_code(unwind_memory_take_slot(f->memory, 17, start, &slot), 0);
         assert_int_equal(slot, taken[3]);
         assert_int_equal(slots[slot].start, start);
+        assert_true(unwind_memory_publish(f->memory, slot, 5));
+        assert_true(slots[slot].generation > generation);
 
         /* The programs store 0: nothing is published over that once, */
         slots[taken[0]].list = 0;

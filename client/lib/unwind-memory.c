@@ -20,6 +20,7 @@ struct UnwindMemory {
         uint32_t n_chunks;
         uint64_t *free_from; /* for each chunk of the heap: when it can be used, TAKEN, or IDLE */
         Table rules;         /* what is in them -> number */
+        uint64_t generation; /* of the list that was published last */
         Slot slots[RS_TABLE_PROCESSES];
 };
 
@@ -189,6 +190,7 @@ void unwind_memory_prepare(UnwindMemory *m, unsigned slot) {
 bool unwind_memory_publish(UnwindMemory *m, unsigned slot, uint64_t list) {
         __u64 expected = m->slots[slot].list;
 
+        __atomic_store_n(&slot_at(m, slot)->generation, ++m->generation, __ATOMIC_RELAXED);
         /* What was read of the process before it became another program must not be found for that one. */
         if (!__atomic_compare_exchange_n(&slot_at(m, slot)->list, &expected, list, /* weak= */ false, __ATOMIC_RELEASE,
                                          __ATOMIC_RELAXED)) {

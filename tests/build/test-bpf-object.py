@@ -102,7 +102,7 @@ def functions(text):
 def check_tables(check, text):
     parts = functions(text)
     looks = [(name, f, at) for name, f in parts.items() for at, to in enumerate(f.to) if to == "rs_tables"]
-    check("the look-ups in unwind tables were found", {"table_find_process", "unwind_find_mapping", "unwind_frame"} <=
+    check("the look-ups in unwind tables were found", {"table_find_process", "unwind_find_mapping", "unwind_find_rule"} <=
           {name for name, _, _ in looks})
     bare = [f"{name}+{at}" for name, f, at in looks if not f.masks(at)]
     check(f"each of {len(looks)} look-ups in unwind tables is masked {bare or ''}", not bare)
@@ -115,7 +115,7 @@ def check_tables(check, text):
     check(f"the address of each of {len(reads)} reads of user memory is masked {bare or ''}", not bare)
     called = parts.get("call_before", Function()).code
     check("what is before a return address is read", f"call {PROBE_READ_USER}" in called and any(re.search(CALLS, c) for c in called))
-    check("each return address is looked at", "call_before" in parts.get("call_turn", Function()).to)
+    check("each return address is looked at", all("call_before" in parts.get(name, Function()).to for name in ("unwind_frame", "unwind_guess")))
 
 
 def main():

@@ -30,7 +30,8 @@ STATISTICS = "/proc/sys/kernel/bpf_stats_enabled"
 WORKLOADS = ("realigned", "prologue", "plt", "vdso")
 
 # {field: (code, offset)}; of a page and a row the fields are parts of a word.
-PROCESS = {"start": ("<Q", 0), "pid": ("<I", 8), "list": ("<Q", 16), "list.n": ("<I", 16), "list.place": ("<I", 20)}
+PROCESS = {"start": ("<Q", 0), "pid": ("<I", 8), "list": ("<Q", 16), "list.n": ("<I", 16), "list.place": ("<I", 20),
+           "generation": ("<Q", 24)}
 MAPPING = {"start": ("<Q", 0), "end": ("<Q", 8), "bias": ("<Q", 16), "pages": ("<I", 24), "n_pages": ("<I", 28)}
 PAGE = {"n": ("<I", 0), "rows": ("<I", 4)}
 ROW = {"rule": ("<H", 0), "rule.high": ("<B", 2), "pc": ("<B", 3)}
@@ -47,20 +48,27 @@ def other_value(code, old):
     return value - 2**bits if code == "<i" and value >= 2**(bits - 1) else value
 
 
+def forget(tables, slots):
+    """Has walks look at the tables again, where they have not to as long as nobody says that there are others."""
+    for slot in slots:
+        tables.put("<Q", slot + PROCESS["generation"][1], random.getrandbits(64))
+
+
 class Mutator:
     """One field of what a walk may come by, for as long as a few samples take; then it is as it was."""
 
     def __init__(self, tables):
         self.tables = tables
         self.counts = collections.Counter()
+        self.slots = []
 
     def choose(self):
         """(what, fields, place) along the way that a walk goes, in processes of the workloads."""
         t = self.tables
-        slots = list(t.slots().values())
-        if not slots:
+        self.slots = list(t.slots().values())
+        if not self.slots:
             return None
-        slot = random.choice(slots)
+        slot = random.choice(self.slots)
         mappings = t.mappings(slot)
         level = random.randrange(5)
         if level == 0 or not mappings:
@@ -87,8 +95,10 @@ class Mutator:
         name, (code, offset) = random.choice(list(fields.items()))
         old = self.tables.get(code, place + offset)
         self.tables.put(code, place + offset, other_value(code, old))
+        forget(self.tables, self.slots)
         time.sleep(HOLD)
         self.tables.put(code, place + offset, old)
+        forget(self.tables, self.slots)
         self.counts[f"{what}.{name}"] += 1
 
     def run(self, stop):
@@ -105,7 +115,8 @@ class Randomizer:
         self.tables = tables
         self.counts = collections.Counter()
         self.before = tables.memory[:]
-        mappings = [m for slot in tables.slots().values() for m in tables.mappings(slot)]
+        self.slots = list(tables.slots().values())
+        mappings = [m for slot in self.slots for m in tables.mappings(slot)]
         self.mappings = mappings
         self.pages = sorted({8 * (tables.get("<I", m + 24) + i) for m in mappings for i in range(tables.get("<I", m + 28))})
         self.rows = [(4 * tables.get("<I", page + 4), min(tables.get("<I", page), 256)) for page in self.pages]
@@ -126,7 +137,7 @@ class Randomizer:
             for place in range(RULES_AT, HEAP_AT, len(rules)):
                 t.memory[place:place + len(rules)] = rules
         elif layer == "processes":
-            for slot in t.slots().values():
+            for slot in self.slots:
                 t.put("<Q", slot + 16, random.getrandbits(random.choice((20, 64))))
         elif layer == "mappings":
             for mapping in self.mappings:
@@ -138,6 +149,7 @@ class Randomizer:
             for place, n in self.rows:
                 if place + 4 * n <= t.size:
                     t.memory[place:place + 4 * n] = os.urandom(4 * n)
+        forget(t, self.slots)
         self.counts[layer] += 1
 
     def run(self, stop):
