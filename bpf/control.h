@@ -13,7 +13,7 @@
 #define RS_ANNOUNCED_SLOTS 8192
 /* Of mappings that were told: so many sets of so many bytes (mapping.h). */
 #define RS_MAPPED_SETS 4096
-#define RS_MAPPED_SET_SIZE 160
+#define RS_MAPPED_SET_SIZE 224
 /* Of rules that walks by tables have found: so many, of so many bytes (unwind.h). */
 #define RS_REMEMBERED_SLOTS 16384
 #define RS_REMEMBERED_SIZE 32

@@ -11,7 +11,8 @@
  * What was told is remembered in a plain array, racy on purpose: an entry of which two CPUs wrote half each does not fit its
  * tag, and the mapping is told twice. An entry is good for as long as the address space has not changed, which
  * the kernel counts (mm_lock_seq) or of which its sizes and the time are signs. After that the mapping is looked at
- * again, and told again if it is another.
+ * again, and told again if it is another. The first look is without the lock, at the kernel's own record of the mapping, which
+ * says whether it still is one: most changes are elsewhere.
  */
 
 #include "kernel.h"
@@ -43,6 +44,8 @@ struct mapped {
         __u64 start, end;
         __u64 identity; /* of what is mapped there; 0: nothing that is told */
         __u64 sequence; /* of the address space when it was looked at */
+        __u64 vma;      /* where the kernel has it; 0: nowhere */
+        __u64 seal;     /* over what stands there (vma_seal()) */
 };
 
 struct mapped_set {
@@ -92,6 +95,35 @@ static __always_inline struct mapping_scratch *mapping_scratch_get(void) {
 static __always_inline __u64 mapped_mix(__u64 hash, __u64 value) {
         hash = (hash ^ value) * 0x9e3779b97f4a7c15ULL;
         return hash ^ (hash >> 29);
+}
+
+/* False, too, where the kernel does not say it. */
+static __always_inline bool vma_is_mapping(struct vm_area_struct *vma) {
+        bool detached;
+        int n;
+
+        if (bpf_core_field_exists(vma->vm_refcnt.refs.counter))
+                return !READ_FAILS(n, vma->vm_refcnt.refs.counter) && n > 0;
+        return bpf_core_field_exists(vma->detached) && !READ_FAILS(detached, vma->detached) && !detached;
+}
+
+/*
+ * What tells a mapping from any other, by what is read with and without its lock. The record may be of another by now, and
+ * its file's memory of another's: then something of all this is different. 0: it is none, as far as can be known.
+ */
+static __always_inline __u64 vma_seal(struct vm_area_struct *vma) {
+        unsigned long start, end, flags, offset;
+        struct inode *inode = 0;
+        struct mm_struct *mm;
+        struct file *file;
+        __u64 seal;
+
+        if (!vma_is_mapping(vma) || READ_FAILS(start, vma->vm_start) || READ_FAILS(end, vma->vm_end) ||
+            READ_FAILS(flags, vma->vm_flags) || READ_FAILS(offset, vma->vm_pgoff) || READ_FAILS(mm, vma->vm_mm) ||
+            READ_FAILS(file, vma->vm_file) || (file && READ_FAILS(inode, file->f_inode)))
+                return 0;
+        seal = mapped_mix(mapped_mix(mapped_mix(0, start), end), (__u64) offset << 1 | ((flags & VM_EXEC) != 0));
+        return mapped_mix(mapped_mix(mapped_mix(seal, (__u64) mm), (__u64) file), (__u64) inode) | 1;
 }
 
 static __always_inline __u64 mapped_tag(__u64 key, const struct mapped *m) {
@@ -162,12 +194,14 @@ __noinline int mapped_look(__u64 address) {
         if (!set)
                 return MAPPED_TOLD;
         for (int i = 0; i < MAPPED_WAYS; i++) {
-                const struct mapped *m = &set->ways[i];
+                struct mapped *m = &set->ways[i];
 
                 if (address < m->start || address >= m->end || m->tag != mapped_tag(s->key, m))
                         continue;
                 s->run_start = m->start;
                 s->run_end = m->end;
+                if (m->sequence != s->sequence && m->vma != 0 && vma_seal((void *) m->vma) == m->seal)
+                        m->sequence = s->sequence;
                 if (m->sequence == s->sequence)
                         return MAPPED_TOLD;
                 result = MAPPED_STALE;
@@ -210,6 +244,8 @@ static long vma_visit(struct task_struct *task, struct vm_area_struct *vma, void
                 return 0;
         s->found = true;
         mapped_describe(&s->mapped, s, v);
+        s->mapped.seal = vma_seal(vma);
+        s->mapped.vma = s->mapped.seal != 0 ? address_of(vma) : 0;
         s->known = s->mapped.identity == 0 ||
                    (mapped_has(s->key, &s->mapped) && !mapped_contradicts(s->key, s->address, &s->mapped));
         if (!s->known)
@@ -265,6 +301,7 @@ __noinline int mapping_tell(void) {
                 s->mapped.end = s->mapped.start + PAGE_SIZE_MIN;
                 s->mapped.identity = 0;
                 s->mapped.sequence = s->sequence;
+                s->mapped.vma = 0;
                 s->mapped.tag = mapped_tag(s->key, &s->mapped);
         } else if (!s->known && !mapping_emit(s))
                 return false;

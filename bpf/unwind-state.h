@@ -47,6 +47,7 @@ struct unwind {
         __u64 key;        /* of the process, and of this list of its mappings */
         __u64 ask;        /* what ended the walk, where it is not known what is mapped there; 0: it is */
         __u32 n_signals;   /* signal frames so far */
+        __u32 n_jumps;     /* steps by frame pointer to another stack, so far */
         __u32 guessed_at;  /* the first frame that was found by frame pointer; NOT_GUESSED */
         bool used;         /* this stack was walked by tables, or as tables say: */
         bool by_fp;        /* by frame pointers */

@@ -483,6 +483,8 @@ static __always_inline int unwind_is_code(struct unwind *u, __u64 address) {
 #define NOT_GUESSED (RS_FRAMES_MAX + 1)
 /* How far a frame may be from the one inside it, bytes, for a frame pointer to be believed where no rule says so. */
 #define GUESS_DISTANCE_MAX (1ULL << 20)
+/* Go runs its scheduler on stacks of its own, and keeps the chain. But for the first frame's, so many may go elsewhere. */
+#define GUESS_JUMPS_MAX 2
 
 #define GUESS_NONE 0
 #define GUESS_STEP 1
@@ -497,16 +499,19 @@ __noinline int unwind_guess(void) {
         struct scratch *s = scratch_get();
         struct unwind_state *state;
         __u64 fp, pair[2];
+        bool far;
 
         if (!has_tables || !s)
                 return GUESS_NONE;
         state = &s->unwind.state;
         fp = state->regs[UNWIND_FP];
+        far = fp - state->regs[UNWIND_SP] > GUESS_DISTANCE_MAX;
         if (fp == 0 && s->unwind.guessed_at != NOT_GUESSED)
                 return GUESS_END;
         /* Go does not keep the alignment that C has. */
-        if (!(state->known & UNWIND_KNOWN(UNWIND_FP)) || (fp & 7) != 0 || fp < state->regs[UNWIND_SP] ||
-            fp - state->regs[UNWIND_SP] > GUESS_DISTANCE_MAX || unwind_read_bytes(pair, sizeof(pair), fp) != 0)
+        if (!(state->known & UNWIND_KNOWN(UNWIND_FP)) || (fp & 7) != 0 ||
+            (far && (s->unwind.first || s->unwind.n_jumps >= GUESS_JUMPS_MAX)) ||
+            unwind_read_bytes(pair, sizeof(pair), fp) != 0)
                 return GUESS_NONE;
 #if defined(__TARGET_ARCH_arm64)
         pair[1] &= UNWIND_ADDRESS_MASK;
@@ -526,6 +531,7 @@ __noinline int unwind_guess(void) {
         state->known |= UNWIND_KNOWN(UNWIND_SP);
 #endif
         state->exact = false;
+        s->unwind.n_jumps += far;
         if (s->unwind.guessed_at == NOT_GUESSED)
                 s->unwind.guessed_at = s->walk.n;
         return GUESS_STEP;
@@ -718,6 +724,7 @@ static __always_inline void unwind_walk(struct scratch *s, struct sample_context
         u->by_fp = false;
         u->entered = !CONTEXT_IS_USER(ctx);
         u->n_signals = 0;
+        u->n_jumps = 0;
         u->first = true;
         u->untold = false;
         u->ask = 0;

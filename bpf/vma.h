@@ -88,6 +88,12 @@ struct vm_area_struct {
         unsigned long vm_flags;
         unsigned long vm_pgoff;
         struct file *vm_file;
+        struct {
+                struct {
+                        int counter;
+                } refs;
+        } vm_refcnt;   /* since 6.15; 0: it is no mapping any more */
+        bool detached; /* before; since 6.4 */
 };
 
 #pragma clang attribute pop

@@ -76,6 +76,9 @@ CASES = {
         r"runtime\.main;main\.main;main\.spinFor;main\.spinInner;main\.spinLeaf": 45,
         r"main\.main\.func1;main\.spinFor;main\.spinInner;main\.spinLeaf": 45,
     },
+    # The address that the other stack was left from is in no frame that the chain leads to.
+    "switched": {f"{MAIN};takes_turns;same_inner;same_leaf": 45,
+                 f"{MAIN};takes_turns;switch_stack;other_inner;other_leaf": 45},
     # Between are the frames of the standard library.
     "rust": {f"{MAIN}(;{OTHER})+;rust_repeat;rust_inner;rust_leaf": 45,
              f"{THREAD}(;{OTHER})+;rust_repeat;rust_inner;rust_leaf": 45},
