@@ -41,7 +41,8 @@ struct unwind {
                 __u64 rule_words[2];
         };
         struct rs_table_mapping mapping; /* of the last frame; a copy */
-        __u64 lookup;     /* the address that a mapping is looked for */
+        __u64 lookup;     /* the address that a mapping is looked for, or a page, or a row */
+        __u64 page[2];    /* as in the tables; and nothing */
         __u64 list;       /* where the mappings of the process begin, in bytes */
         __u64 n_list;
         __u64 key;        /* of the process, and of this list of its mappings */

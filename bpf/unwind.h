@@ -213,24 +213,96 @@ __noinline int unwind_find_mapping(void) {
         return address >= u->mapping.start && address < u->mapping.end;
 }
 
-#define ROWS_OF_CHUNK (RS_TABLE_CHUNK / sizeof(__u32))
+/*
+ * What was found in the tables, by address: of a return address its rule, and of RS_TABLE_PAGE bytes of code the page. For what
+ * costs is to miss the caches at each place that a search comes by. A plain array, racy on purpose: an entry of which
+ * two CPUs wrote half each does not fit its tag. The key is of one list of one process, and nobody outside can know it.
+ */
+struct remembered {
+        __u64 tag; /* over the key and all below */
+        __u64 what;
+        __u64 words[2];
+};
+_Static_assert(sizeof(struct remembered) == RS_REMEMBERED_SIZE, "charged by the helper");
 
-/* The number of the rule for u->lookup in its mapping, 0: none. */
-static __always_inline __u32 unwind_find_row(const struct unwind *u) {
-        __u64 index = (u->lookup - u->mapping.bias) >> RS_TABLE_PAGE_SHIFT, page, first, n, at = 0;
-        __u64 low = (u->lookup - u->mapping.bias) & (RS_TABLE_PAGE - 1);
+struct {
+        __uint(type, BPF_MAP_TYPE_ARRAY);
+        __uint(max_entries, RS_REMEMBERED_SLOTS);
+        __type(key, __u32);
+        __type(value, struct remembered);
+} rs_remembered SEC(".maps");
+
+#define REMEMBERED_PAGE (1ULL << 63) /* above all addresses */
+
+static __always_inline struct remembered *remembered_at(const struct unwind *u, __u64 what) {
+        __u32 slot = mapped_mix(u->key, what) >> 40 & (RS_REMEMBERED_SLOTS - 1);
+
+        return bpf_map_lookup_elem(&rs_remembered, &slot);
+}
+
+static __always_inline __u64 remembered_tag(const struct unwind *u, __u64 what, const __u64 words[2]) {
+        return mapped_mix(mapped_mix(mapped_mix(u->key, what), words[0]), words[1]) | 1;
+}
+
+/* What is returned is of use only if it is true. */
+static __always_inline bool unwind_recall(const struct unwind *u, __u64 what, __u64 ret_words[2]) {
+        const volatile struct remembered *r = remembered_at(u, what);
+        __u64 tag;
+
+        if (!r || r->what != what)
+                return false;
+        tag = r->tag;
+        ret_words[0] = r->words[0];
+        ret_words[1] = r->words[1];
+        return tag == remembered_tag(u, what, ret_words);
+}
+
+static __always_inline void unwind_remember(const struct unwind *u, __u64 what, const __u64 words[2]) {
+        volatile struct remembered *r = remembered_at(u, what);
+
+        if (!r)
+                return;
+        r->tag = 0;
+        r->what = what;
+        r->words[0] = words[0];
+        r->words[1] = words[1];
+        r->tag = remembered_tag(u, what, words);
+}
+
+/* Copies the page that u->lookup is in. Returns UNWIND_GOES_ON, or an enum rs_walk_end. */
+__noinline int unwind_find_page(void) {
+        struct scratch *s = scratch_get();
         const volatile __u64 *pages;
-        const volatile __u32 *rows;
+        __u64 index, what;
+        struct unwind *u;
 
+        if (!has_tables || !s)
+                return RS_WALK_NO_RULE;
+        u = &s->unwind;
+        what = (u->lookup & ~(RS_TABLE_PAGE - 1ULL)) | REMEMBERED_PAGE;
+        if (unwind_recall(u, what, u->page))
+                return UNWIND_GOES_ON;
+        if ((u->lookup < u->mapping.start || u->lookup >= u->mapping.end) && !unwind_find_mapping())
+                return RS_WALK_NO_MAPPING;
+        index = (u->lookup - u->mapping.bias) >> RS_TABLE_PAGE_SHIFT;
         if (index >= u->mapping.n_pages)
-                return 0;
+                return RS_WALK_NO_RULE;
         pages = table_at((u->mapping.pages + index) * sizeof(*pages), sizeof(*pages));
         if (!pages)
-                return 0;
-        page = *pages;
-        first = page >> 32;
-        n = page & 0xffffffff;
-        rows = table_at(first * sizeof(*rows), RS_TABLE_CHUNK);
+                return RS_WALK_NO_RULE;
+        u->page[0] = *pages;
+        u->page[1] = 0;
+        unwind_remember(u, what, u->page);
+        return UNWIND_GOES_ON;
+}
+
+#define ROWS_OF_CHUNK (RS_TABLE_CHUNK / sizeof(__u32))
+
+/* The number of the rule for u->lookup in its page, 0: none. */
+static __always_inline __u32 unwind_find_row(const struct unwind *u) {
+        __u64 first = u->page[0] >> 32, n = u->page[0] & 0xffffffff, low = u->lookup & (RS_TABLE_PAGE - 1), at = 0;
+        const volatile __u32 *rows = table_at(first * sizeof(*rows), RS_TABLE_CHUNK);
+
         if (!rows || n > RS_TABLE_PAGE)
                 return 0;
         /* at: how many are known to begin at or below. */
@@ -251,73 +323,21 @@ static __always_inline __u32 unwind_find_row(const struct unwind *u) {
         return rows ? *rows & RS_TABLE_ROW_RULE : 0;
 }
 
-/*
- * Rules of return addresses, as they were found, for what costs is to reach into the tables at as many places as a search
- * takes. A plain array, racy on purpose: an entry of which two CPUs wrote half each does not fit its tag. The key is of
- * one list of one process, and nobody outside can know it.
- */
-struct remembered {
-        __u64 tag; /* over the key and all below */
-        __u64 pc;
-        __u64 rule[2];
-};
-_Static_assert(sizeof(struct remembered) == RS_REMEMBERED_SIZE, "charged by the helper");
-
-struct {
-        __uint(type, BPF_MAP_TYPE_ARRAY);
-        __uint(max_entries, RS_REMEMBERED_SLOTS);
-        __type(key, __u32);
-        __type(value, struct remembered);
-} rs_remembered SEC(".maps");
-
-static __always_inline struct remembered *remembered_at(const struct unwind *u) {
-        __u32 slot = mapped_mix(u->key, u->state.pc) >> 40 & (RS_REMEMBERED_SLOTS - 1);
-
-        return bpf_map_lookup_elem(&rs_remembered, &slot);
-}
-
-static __always_inline __u64 remembered_tag(const struct unwind *u) {
-        return mapped_mix(mapped_mix(mapped_mix(u->key, u->state.pc), u->rule_words[0]), u->rule_words[1]) | 1;
-}
-
-/* Copies the rule, if it is there. Then a call stands before the address, or did when it was looked at. */
-static __always_inline bool unwind_recall(struct unwind *u) {
-        const volatile struct remembered *r = remembered_at(u);
-        __u64 tag;
-
-        if (!r || r->pc != u->state.pc)
-                return false;
-        tag = r->tag;
-        u->rule_words[0] = r->rule[0];
-        u->rule_words[1] = r->rule[1];
-        return tag == remembered_tag(u);
-}
-
-static __always_inline void unwind_remember(const struct unwind *u) {
-        volatile struct remembered *r = remembered_at(u);
-
-        if (!r)
-                return;
-        r->tag = 0;
-        r->pc = u->state.pc;
-        r->rule[0] = u->rule_words[0];
-        r->rule[1] = u->rule_words[1];
-        r->tag = remembered_tag(u);
-}
-
 /* Copies the rule of the current frame. Returns UNWIND_GOES_ON, or an enum rs_walk_end. */
 __noinline int unwind_find_rule(void) {
         struct scratch *s = scratch_get();
         const volatile __u64 *rule;
         struct unwind *u;
         __u32 number;
+        int end;
 
         if (!has_tables || !s)
                 return RS_WALK_NO_RULE;
         u = &s->unwind;
         u->lookup = unwind_lookup_pc(&u->state);
-        if ((u->lookup < u->mapping.start || u->lookup >= u->mapping.end) && !unwind_find_mapping())
-                return RS_WALK_NO_MAPPING;
+        end = unwind_find_page();
+        if (end != UNWIND_GOES_ON)
+                return end;
         number = unwind_find_row(u);
         if (number == 0)
                 return RS_WALK_NO_RULE;
@@ -560,7 +580,8 @@ __noinline int unwind_without_call(void) {
                 return (u->rule.ra & RS_RULE_REG_MASK) == RS_REG_UNDEFINED ? RS_WALK_COMPLETE : RS_WALK_NO_CALL;
         }
         u->lookup = u->state.pc;
-        return end == RS_WALK_NO_RULE && u->lookup < u->mapping.end && unwind_find_row(u) != 0 ? RS_WALK_COMPLETE : RS_WALK_NO_CALL;
+        return end == RS_WALK_NO_RULE && unwind_find_page() == UNWIND_GOES_ON && unwind_find_row(u) != 0 ? RS_WALK_COMPLETE
+                                                                                                 : RS_WALK_NO_CALL;
 }
 
 /* What the last step has found: tells it, if that may be, and finds its rule. Returns UNWIND_GOES_ON, or an enum rs_walk_end. */
@@ -573,7 +594,8 @@ static __always_inline int unwind_tell(struct scratch *s, struct unwind *u) {
                 return RS_WALK_DEPTH;
         if (pc < CODE_ADDRESS_MIN || pc >= TASK_SIZE_MAX)
                 return RS_WALK_NO_CALL;
-        if (!u->state.exact && unwind_recall(u)) {
+        if (!u->state.exact && unwind_recall(u, pc, u->rule_words)) {
+                /* A call stands before it, or did when it was looked at. */
                 u->untold = false;
                 walk_push(s, pc);
                 return UNWIND_GOES_ON;
@@ -586,7 +608,7 @@ static __always_inline int unwind_tell(struct scratch *s, struct unwind *u) {
                 walk_push(s, u->state.exact ? pc | RS_FRAME_EXACT : pc);
                 end = unwind_find_rule();
                 if (end == UNWIND_GOES_ON && !u->state.exact)
-                        unwind_remember(u);
+                        unwind_remember(u, pc, u->rule_words);
                 return end;
         }
         return u->state.exact ? RS_WALK_NO_CALL : unwind_without_call();

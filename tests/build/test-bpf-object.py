@@ -102,7 +102,7 @@ def functions(text):
 def check_tables(check, text):
     parts = functions(text)
     looks = [(name, f, at) for name, f in parts.items() for at, to in enumerate(f.to) if to == "rs_tables"]
-    check("the look-ups in unwind tables were found", {"table_find_process", "unwind_find_mapping", "unwind_find_rule"} <=
+    check("the look-ups in unwind tables were found", {"table_find_process", "unwind_find_mapping", "unwind_find_page", "unwind_find_rule"} <=
           {name for name, _, _ in looks})
     bare = [f"{name}+{at}" for name, f, at in looks if not f.masks(at)]
     check(f"each of {len(looks)} look-ups in unwind tables is masked {bare or ''}", not bare)

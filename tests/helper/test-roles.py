@@ -73,21 +73,25 @@ def check_process(pid, role, sessions=0, more=None):
         check_fds(pid, role.split()[0], sessions, more or {})
 
 
-def check_keeper(pid, role="keeper", sessions=0, asked=True):
-    """It may be at work yet."""
+def check_at_rest(pid, role, sessions=0, more=None):
+    """It may be at work yet, and close what came with a request after it has answered."""
     def settled():
         try:
-            fresh = {TYPES: -1} if not asked and sessions == 0 else {}
-            check_process(pid, role, sessions, fresh if asked else {"anon_inode:bpf_link": -1, **fresh})
+            check_process(pid, role, sessions, more)
             return True
         except h.Failure as e:
             failure.append(e)
 
     failure = []
     try:
-        h.until("the keeper at rest", settled)
+        h.until(f"the {role} at rest", settled)
     except h.Failure:
         raise failure[-1]
+
+
+def check_keeper(pid, role="keeper", sessions=0, asked=True):
+    fresh = {TYPES: -1} if not asked and sessions == 0 else {}
+    check_at_rest(pid, role, sessions, fresh if asked else {"anon_inode:bpf_link": -1, **fresh})
 
 
 def check_fds(pid, role, sessions, more):
@@ -173,7 +177,7 @@ def stages(way, front, keeper, suffix, asked, tables=0):
     """Before HELLO, after it, running, stopped: none changes what anybody may. Unwind tables are one map more."""
     def look(sessions, more=None):
         session = h.only("session")
-        check_process(session, "session" + suffix, more=dict(more or {}, **{"anon_inode:bpf-map": int(tables > 0)}))
+        check_at_rest(session, "session" + suffix, more=dict(more or {}, **{"anon_inode:bpf-map": int(tables > 0)}))
         check_keeper(keeper, "keeper" + suffix, sessions=sessions, asked=asked)
         check_unreachable(session, "session")
         check_unreachable(keeper, "keeper")
