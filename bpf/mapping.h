@@ -253,9 +253,6 @@ static long vma_visit(struct task_struct *task, struct vm_area_struct *vma, void
         return 0;
 }
 
-/* Set before the programs are loaded: RS_FD_TABLES. */
-const volatile bool has_tables = false;
-
 /*
  * Once the client knows of it, it makes the tables that the walk lacked, or went wrong by, where another file was before;
  * which may look as if it were complete.

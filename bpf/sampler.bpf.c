@@ -449,6 +449,7 @@ static __always_inline int sample_take(struct sample_context *ctx, __u32 event) 
         s->walk.max = max_frames < RS_FRAMES_MAX ? max_frames : RS_FRAMES_MAX;
         s->walk.end = RS_WALK_NONE;
         s->walk.fp = 0;
+        s->walk.proves = false;
         if (READ_FAILS(tgid, task->tgid) || READ_FAILS(exec_id, task->self_exec_id)) {
                 c->lost++;
                 return 0;

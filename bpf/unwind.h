@@ -352,10 +352,9 @@ __noinline int unwind_find_rule(void) {
 
 /* ---- what is a return address ---- */
 
-/* The same numbers as MAPPING_IS_*: whether an address may be told. */
-#define CALL_NONE MAPPING_IS_NO_CODE
-#define CALL_BEFORE MAPPING_IS_CODE
-#define CALL_UNREADABLE MAPPING_UNREADABLE
+/* Whether an address may be told. */
+_Static_assert(CALL_NONE == MAPPING_IS_NO_CODE && CALL_BEFORE == MAPPING_IS_CODE && CALL_UNREADABLE == MAPPING_UNREADABLE,
+               "one answer, whatever was asked");
 
 #if defined(__TARGET_ARCH_x86)
 #define CALL_SIZE_MAX 7
@@ -577,7 +576,7 @@ __noinline int unwind_without_call(void) {
         if (end == UNWIND_GOES_ON) {
                 if (u->rule.ra & RS_RULE_SIGNAL)
                         return UNWIND_GOES_ON;
-                return (u->rule.ra & RS_RULE_REG_MASK) == RS_REG_UNDEFINED ? RS_WALK_COMPLETE : RS_WALK_NO_CALL;
+                return unwind_step(&u->state, &u->rule) == RS_WALK_COMPLETE ? RS_WALK_COMPLETE : RS_WALK_NO_CALL;
         }
         u->lookup = u->state.pc;
         return end == RS_WALK_NO_RULE && unwind_find_page() == UNWIND_GOES_ON && unwind_find_row(u) != 0 ? RS_WALK_COMPLETE
@@ -765,9 +764,10 @@ static __always_inline void unwind_walk(struct scratch *s, struct sample_context
         }
         if (!unwind_find_list(u, task, pid, start))
                 s->walk.end = RS_WALK_NO_TABLES;
-        else if (u->by_fp)
+        else if (u->by_fp) {
+                s->walk.proves = true;
                 walk_frame_pointers(s);
-        else {
+        } else {
                 repeat(RS_FRAMES_MAX + 1, unwind_turn, 0);
                 /* Not within the loop: the verifier adds up the stacks of all that calls each other. */
                 if (u->ask != 0 && mapping_ask(u->ask))

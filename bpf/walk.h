@@ -29,6 +29,7 @@ struct walk {
         __u16 max;
         __u8 end;  /* enum rs_walk_end */
         __u8 check; /* the mappings of its callers are to be looked at: it is new, or may be of others by now */
+        __u8 proves; /* tables say that it is by frame pointers; what it tells is to be as with tables */
 };
 
 /* Per CPU; never leaves the helper. One more slot than frames, so that a masked index is in bounds. */
@@ -62,6 +63,15 @@ static __always_inline void walk_push(struct scratch *s, __u64 address) {
 /* Set before the programs are loaded: kernel_reads_user_memory_safely(). */
 const volatile bool reads_user_memory = false;
 
+/* Set before the programs are loaded: RS_FD_TABLES. */
+const volatile bool has_tables = false;
+
+/* Whether a call stands before an address (unwind.h), or CALL_NONE, CALL_UNREADABLE. */
+#define CALL_NONE 0
+#define CALL_BEFORE 1
+#define CALL_UNREADABLE 2
+int call_before(__u64 address);
+
 #define STEP_ENDED 0
 #define STEP_GOES_ON 1
 
@@ -91,6 +101,14 @@ __noinline int walk_step(void) {
         if (s->walk.n >= s->walk.max) {
                 s->walk.end = RS_WALK_DEPTH;
                 return STEP_ENDED;
+        }
+        if (has_tables && s->walk.proves) {
+                int found = call_before(pair[1]);
+
+                if (found != CALL_BEFORE) {
+                        s->walk.end = found == CALL_NONE ? RS_WALK_NO_CALL : RS_WALK_UNREADABLE;
+                        return STEP_ENDED;
+                }
         }
         walk_push(s, pair[1]);
         if (pair[0] != 0 && pair[0] <= s->walk.fp) {

@@ -133,8 +133,12 @@ def test_compat(directory):
     found = ends(recording)
     total = sum(found.values())
     check(total > 0 and found.get(COMPAT, 0) >= EXACT_PERCENT / 100 * total, f"32-bit: {total} walks ended so: {found}")
-    leaves = sum(n for stack, n in stacks(recording).items() if stack.endswith((";compat_leaf", ";compat_inner")))
-    check(leaves >= EXACT_PERCENT / 100 * total, f"32-bit: the innermost function is known in {leaves}")
+    found = stacks(recording)
+    # Where the kernel was interrupted nothing of the user's is known.
+    user = sum(n for stack, n in found.items() if stack != "[truncated]")
+    leaves = sum(n for stack, n in found.items() if stack.endswith((";compat_leaf", ";compat_inner")))
+    check(user > 0.9 * total and leaves >= EXACT_PERCENT / 100 * user,
+          f"32-bit: the innermost function is known in {leaves} of {user}: {found}")
 
 
 def main():
