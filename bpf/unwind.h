@@ -484,6 +484,7 @@ static __always_inline void rule_count(const struct rs_table_rule *rule) {
         rule_hits[8 + (rule->fp & 3)]++;
         rule_hits[12 + (rule->ra & 3)]++;
         rule_hits[16 + (rule->ra >> 7)]++;
+        rule_hits[18 + (rule->ra >> 5 & 1)]++;
 }
 #else
 static __always_inline void rule_count(const struct rs_table_rule *rule) {

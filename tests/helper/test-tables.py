@@ -76,6 +76,7 @@ class Tables:
     def __init__(self, session):
         h.check(len(session.fds) >= 3, f"{len(session.fds)} descriptors with tables")
         self.map = mmap.mmap(session.fds[2], TABLES)
+        self.place, self.generation = None, 0
         self.used = [(RULES_AT, len(RULES) * 16)]
         at = HEAP_AT
         self.list, at = at, at + 3 * 32
@@ -100,12 +101,14 @@ class Tables:
 
     def set_rule(self, number, to):
         self.map[RULES_AT + 16 * number:RULES_AT + 16 * (number + 1)] = to
+        self.forget()
 
     def add_mapping(self, address, of):
         """What is around an address is walked by the rule of another, which is the only one of its page."""
         page = (of - (CODE & ~(PAGE - 1))) // PAGE
         self.map[self.list + 64:self.list + 96] = struct.pack("<QQQII", address - 4, address + 4, address - 4 & ~(PAGE - 1),
                                                               self.pages // 8 + page, 1)
+        self.forget()
 
     def slot(self, pid, start):
         return ((start ^ pid) * 0x9e3779b97f4a7c15 & (1 << 64) - 1) >> 40 & PROCESSES - 1
@@ -113,9 +116,16 @@ class Tables:
     def publish(self, pid, start, probe=0):
         place = (self.slot(pid, start) + probe) % PROCESSES * 32
         struct.pack_into("<QIIQQ", self.map, place, start, pid, 0, 0, 0)
-        struct.pack_into("<Q", self.map, place + 16, self.list // 32 << 32 | 3)
         self.place = place
-        self.used.append((place, 24))
+        self.forget()
+        struct.pack_into("<Q", self.map, place + 16, self.list // 32 << 32 | 3)
+        self.used.append((place, 32))
+
+    def forget(self):
+        """Has the programs look again at what they remember."""
+        self.generation += 1
+        if self.place is not None:
+            struct.pack_into("<Q", self.map, self.place + 24, self.generation)
 
     def list_of(self):
         return struct.unpack_from("<Q", self.map, self.place + 16)[0]
@@ -439,17 +449,20 @@ def spoil(tables, rng, all_of_it):
     if all_of_it:
         for at, size in tables.used:
             tables.map[at:at + size] = rng.randbytes(size)
+        tables.forget()
         return
     if rng.randrange(4) == 0:
         # A rule of any kind that is well-formed, by the same or other registers.
         tables.map[RULES_AT + 32:RULES_AT + 48] = rule(rng.randrange(6), rng.choice((RSP, RBP, rng.randrange(32))),
-                                                       8 * rng.randrange(-2, 32), rng.choice((0, 1, 2, 3, 0x81, 0x82)),
+                                                       8 * rng.randrange(-2, 32), rng.choice((0, 1, 2, 3, 0x21, 0x81, 0x82)),
                                                        8 * rng.randrange(-4, 32), rng.randrange(4), 8 * rng.randrange(-4, 32))
+        tables.forget()
         return
     at, size = rng.choice(tables.used)
     at += rng.randrange(size)
     size = rng.choice((1, 2, 4, 8))
     tables.map[at:at + size] = rng.choice((rng.randbytes(size), b"\0" * size, b"\xff" * size))
+    tables.forget()
 
 
 def rule_hits():
@@ -459,8 +472,8 @@ def rule_hits():
     for variable in json.loads(text)[0]["formatted"]["value"][".bss"]:
         if "rule_hits" in variable:
             hits = variable["rule_hits"]
-            names = [f"cfa {i}" for i in range(6)] + [f"fp {i}" for i in range(4)] + [f"ra {i}" for i in range(4)] + ["plain", "signal"]
-            return dict(zip(names, hits[:6] + hits[8:12] + hits[12:16] + hits[16:18]))
+            names = [f"cfa {i}" for i in range(6)] + [f"fp {i}" for i in range(4)] + [f"ra {i}" for i in range(4)] + ["plain", "signal", "saves none", "saves"]
+            return dict(zip(names, hits[:6] + hits[8:12] + hits[12:16] + hits[16:20]))
     raise h.Failure("the helper does not count")
 
 
