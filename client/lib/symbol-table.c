@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 
 /*
- * Sealing sorts, keeps one symbol an address, copies the names that are left into a blob of their
+ * Sealing sorts by address, keeps one symbol of each, copies the names that are left into a blob of their
  * own, and links each symbol to the one that was still open where it starts. Such a chain is
  * the stack of ranges around an address, so a lookup is one binary search and a short walk.
  */
@@ -13,6 +13,9 @@
 #define NO_PARENT UINT32_MAX
 #define WALK_MAX 64   /* ranges around one address; real files nest two or three deep */
 #define TIE_LEN 256   /* how far names are compared by length */
+#define AHEAD 16      /* symbols */
+#define DIGIT_BITS 11U
+#define DIGIT_MASK ((1U << DIGIT_BITS) - 1)
 
 typedef struct Symbol {
         uint64_t start;
@@ -99,68 +102,111 @@ static size_t count_underscores(const char *name) {
         return strspn(name, "_");
 }
 
-/* By address, and the one to keep first. Only called with names that end inside strings. */
-static int compare_symbols(const void *pa, const void *pb, void *userdata) {
-        const SymbolTable *table = userdata;
-        const Symbol *a = pa, *b = pb;
+/* Which of two with the same address is kept. Only called with names that end inside strings. */
+static bool is_better(const SymbolTable *table, const Symbol *a, const Symbol *b) {
         const char *name_a = table->strings + a->name, *name_b = table->strings + b->name;
         size_t x, y;
 
-        if (a->start != b->start)
-                return a->start < b->start ? -1 : 1;
         if (a->rank != b->rank)
-                return a->rank > b->rank ? -1 : 1;
+                return a->rank > b->rank;
         x = MIN(count_underscores(name_a), TIE_LEN);
         y = MIN(count_underscores(name_b), TIE_LEN);
         if (x != y)
-                return x < y ? -1 : 1;
+                return x < y;
         x = strnlen(name_a, TIE_LEN);
         y = strnlen(name_b, TIE_LEN);
         if (x != y)
-                return x > y ? -1 : 1;
+                return x > y;
         /* Anything, as long as it is the same every time. */
-        return a->name < b->name ? -1 : a->name > b->name;
+        return a->name < b->name;
+}
+
+/* One pass over all for each digit in which any two differ: a comparison of each pair takes ten times as long. */
+static int sort_by_address(SymbolTable *table) {
+        _cleanup_free_ Symbol *other = reallocarray(NULL, table->n, sizeof(*other));
+        uint64_t differs = 0;
+
+        if (!other)
+                return -ENOMEM;
+        for (size_t i = 1; i < table->n; i++)
+                differs |= table->symbols[i].start ^ table->symbols[0].start;
+        for (unsigned shift = 0; shift < 64; shift += DIGIT_BITS) {
+                size_t place[1U << DIGIT_BITS] = {}, next = 0;
+                Symbol *sorted = other;
+
+                if ((differs >> shift & DIGIT_MASK) == 0)
+                        continue;
+                for (size_t i = 0; i < table->n; i++)
+                        place[table->symbols[i].start >> shift & DIGIT_MASK]++;
+                for (size_t i = 0; i < ELEMENTSOF(place); i++) {
+                        size_t n = place[i];
+
+                        place[i] = next;
+                        next += n;
+                }
+                for (size_t i = 0; i < table->n; i++)
+                        sorted[place[table->symbols[i].start >> shift & DIGIT_MASK]++] = table->symbols[i];
+                other = table->symbols;
+                table->symbols = sorted;
+                table->allocated = table->n;
+        }
+        return 0;
 }
 
 static void keep_one_per_address(SymbolTable *table) {
         size_t kept = 0;
 
-        for (size_t i = 0; i < table->n; i++)
-                if (kept == 0 || table->symbols[kept - 1].start != table->symbols[i].start)
-                        table->symbols[kept++] = table->symbols[i];
+        for (size_t i = 0; i < table->n; i++) {
+                const Symbol *symbol = &table->symbols[i];
+
+                if (kept == 0 || table->symbols[kept - 1].start != symbol->start)
+                        table->symbols[kept++] = *symbol;
+                else if (is_better(table, symbol, &table->symbols[kept - 1]))
+                        table->symbols[kept - 1] = *symbol;
+        }
         table->n = kept;
 }
 
-/* Names of data, of aliases and of what was dropped are half of a string table. */
+/*
+ * Names of data, of aliases and of what was dropped are half of a string table. They lie anywhere in it: what takes
+ * time is to wait for memory, so each is looked at once, and asked for some names ahead.
+ */
 static int compact_strings(SymbolTable *table) {
         _cleanup_free_ char *strings = NULL;
-        size_t kept = 0, total = 0;
+        size_t n = table->n, kept = 0, total = 0, allocated = table->strings_size;
+        char *resized;
 
-        for (size_t i = 0; i < table->n; i++) {
-                size_t len = strnlen(table->strings + table->symbols[i].name, SYMBOL_NAME_MAX + 1);
+        table->n = 0; /* what names there are is not known any more, should it not come to the end */
+        strings = malloc(MAX(allocated, 1));
+        if (!strings)
+                return -ENOMEM;
+        for (size_t i = 0; i < n; i++) {
+                const char *name = table->strings + table->symbols[i].name;
+                size_t len;
 
+                __builtin_prefetch(table->strings + table->symbols[MIN(i + AHEAD, n - 1)].name);
+                len = strnlen(name, SYMBOL_NAME_MAX + 1);
                 if (len == 0 || len > SYMBOL_NAME_MAX)
                         continue;
                 /* Linkers share tails of strings, a little; a hostile file would let every symbol
                  * share one long string. */
-                total += len + 1;
-                if (total > 2 * table->strings_size)
+                if (len + 1 > 2 * table->strings_size - total)
                         return -EBADMSG;
-                table->symbols[kept++] = table->symbols[i];
+                if (len + 1 > allocated - total) {
+                        allocated = 2 * table->strings_size;
+                        resized = realloc(strings, allocated);
+                        if (!resized)
+                                return -ENOMEM;
+                        strings = resized;
+                }
+                memcpy(strings + total, name, len + 1);
+                table->symbols[kept] = table->symbols[i];
+                table->symbols[kept++].name = (uint32_t) total;
+                total += len + 1;
         }
-        strings = malloc(MAX(total, 1));
-        if (!strings)
-                return -ENOMEM;
-
-        total = 0;
-        for (size_t i = 0; i < kept; i++) {
-                const char *name = table->strings + table->symbols[i].name;
-                size_t size = strlen(name) + 1;
-
-                memcpy(strings + total, name, size);
-                table->symbols[i].name = (uint32_t) total;
-                total += size;
-        }
+        resized = realloc(strings, MAX(total, 1));
+        if (resized)
+                strings = resized;
         free(table->strings);
         table->strings = TAKE_PTR(strings);
         table->strings_size = table->strings_allocated = total;
@@ -207,7 +253,9 @@ int symbol_table_seal(SymbolTable *table, bool ends_at_next) {
 
         if (table->n == 0)
                 return 0;
-        qsort_r(table->symbols, table->n, sizeof(Symbol), compare_symbols, table);
+        r = sort_by_address(table);
+        if (r < 0)
+                return r;
         keep_one_per_address(table);
         r = compact_strings(table);
         if (r < 0)

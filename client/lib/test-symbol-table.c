@@ -102,6 +102,18 @@ static void test_end_of_addresses(_unused_ void **state) {
         assert_name(table, 0, "first", 0);
 }
 
+static void test_order(_unused_ void **state) {
+        _cleanup_(symbol_table_freep) SymbolTable *table = NULL;
+        static const uint64_t addresses[] = { 0x2000000000000010, 0x800, 0x1000000000000030, 0x10, 0x7ff, 0x400000000040, 0x1000 };
+
+        assert_int_equal(symbol_table_new(&table), 0);
+        for (size_t i = 0; i < ELEMENTSOF(addresses); i++)
+                add(table, addresses[i], 1, (char[]){ (char) ('a' + i), 0 }, SYMBOL_SIZED_FUNCTION, SYMBOL_GLOBAL);
+        assert_int_equal(symbol_table_seal(table, true), 0);
+        for (size_t i = 0; i < ELEMENTSOF(addresses); i++)
+                assert_name(table, addresses[i], (char[]){ (char) ('a' + i), 0 }, 0);
+}
+
 /* Every symbol with the same huge name would be gigabytes if each were copied. */
 static void test_shared_names_are_refused(_unused_ void **state) {
         _cleanup_(symbol_table_freep) SymbolTable *table = NULL;
@@ -157,6 +169,7 @@ int main(void) {
                 cmocka_unit_test(test_overlaps),
                 cmocka_unit_test(test_without_size_ends_at_next),
                 cmocka_unit_test(test_end_of_addresses),
+                cmocka_unit_test(test_order),
                 cmocka_unit_test(test_shared_names_are_refused),
                 cmocka_unit_test(test_names_out_of_bounds),
                 cmocka_unit_test(test_seal_again),
