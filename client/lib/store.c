@@ -19,8 +19,9 @@
  * What comes again afterwards gets a new row with the same content, which readers merge.
  */
 #define INTERN_MAX (4U << 20)
-/* Samples, and stacks, that are inserted with one statement, which halves what a row costs. */
+/* Rows that are inserted with one statement, which halves what each costs. */
 #define ROWS 32
+#define COLUMNS_MAX 9
 
 typedef enum Statement {
         PUT_META,
@@ -32,8 +33,10 @@ typedef enum Statement {
         RENAME_THREAD,
         ADD_FILE,
         ADD_MAPPING,
+        ADD_MAPPINGS,
         ADD_SYMBOL,
         ADD_FRAME,
+        ADD_FRAMES,
         ADD_STACK,
         ADD_STACKS,
         ADD_TARGET,
@@ -45,12 +48,16 @@ typedef enum Statement {
 } Statement;
 
 #define VALUES_SAMPLE "(?,?,?,?,?,?,?,?,?)"
-#define SAMPLE_COLUMNS 9
 #define VALUES_STACK "(?,?,?)"
-#define STACK_COLUMNS 3
+#define VALUES_FRAME "(?,?,?,?,?,?)"
+#define VALUES_MAPPING "(?,?,?,?,?,?,?)"
 #define FOUR_TIMES(x) x "," x "," x "," x
 #define ROWS_TIMES(x) FOUR_TIMES(FOUR_TIMES(x)) "," FOUR_TIMES(FOUR_TIMES(x))
 
+/*
+ * OR FAIL: where a row is refused, the rows before it need not be taken back, since the recording ends there. To be able
+ * to, SQLite would copy each page before it is changed, with every statement.
+ */
 static const char *const statement_sql[STATEMENT_MAX] = {
         [PUT_META] = "INSERT OR REPLACE INTO meta VALUES(?1,?2)",
         [PUT_EVENT] = "INSERT OR REPLACE INTO event VALUES(?1,?2,?3,?4,?5)",
@@ -60,21 +67,45 @@ static const char *const statement_sql[STATEMENT_MAX] = {
         [ADD_THREAD] = "INSERT INTO thread VALUES(?1,?2,?3,?4)",
         [RENAME_THREAD] = "UPDATE thread SET comm=?2 WHERE id=?1",
         [ADD_FILE] = "INSERT INTO file VALUES(?1,?2,?3,?4,?5,?6)",
-        [ADD_MAPPING] = "INSERT INTO mapping VALUES(?1,?2,?3,?4,?5,?6,?7)",
+        [ADD_MAPPING] = "INSERT INTO mapping VALUES" VALUES_MAPPING,
+        [ADD_MAPPINGS] = "INSERT OR FAIL INTO mapping VALUES" ROWS_TIMES(VALUES_MAPPING),
         [ADD_SYMBOL] = "INSERT INTO symbol VALUES(?1,?2)",
-        [ADD_FRAME] = "INSERT INTO frame VALUES(?1,?2,?3,?4,?5,?6)",
+        [ADD_FRAME] = "INSERT INTO frame VALUES" VALUES_FRAME,
+        [ADD_FRAMES] = "INSERT OR FAIL INTO frame VALUES" ROWS_TIMES(VALUES_FRAME),
         [ADD_STACK] = "INSERT INTO stack VALUES" VALUES_STACK,
-        [ADD_STACKS] = "INSERT INTO stack VALUES" ROWS_TIMES(VALUES_STACK),
+        [ADD_STACKS] = "INSERT OR FAIL INTO stack VALUES" ROWS_TIMES(VALUES_STACK),
         [ADD_TARGET] = "INSERT INTO target VALUES(?1,?2,?3)",
         [ADD_SAMPLE] = "INSERT INTO sample VALUES" VALUES_SAMPLE,
-        [ADD_SAMPLES] = "INSERT INTO sample VALUES" ROWS_TIMES(VALUES_SAMPLE),
+        [ADD_SAMPLES] = "INSERT OR FAIL INTO sample VALUES" ROWS_TIMES(VALUES_SAMPLE),
         [BEGIN] = "BEGIN IMMEDIATE",
         [COMMIT] = "COMMIT",
 };
 
-typedef struct StoreStack {
-        int64_t id, parent_id, frame_id;
-} StoreStack;
+/* Tables whose rows are many, and of numbers alone. */
+typedef enum BatchKind {
+        BATCH_MAPPINGS,
+        BATCH_FRAMES,
+        BATCH_STACKS,
+        BATCH_SAMPLES,
+        BATCH_MAX
+} BatchKind;
+
+static const struct {
+        Statement one, all;
+        unsigned n_columns;
+        unsigned nullable; /* bits: columns in which 0 is NULL */
+} batch_kinds[BATCH_MAX] = {
+        [BATCH_MAPPINGS] = { ADD_MAPPING, ADD_MAPPINGS, 7, 0 },
+        [BATCH_FRAMES] = { ADD_FRAME, ADD_FRAMES, 6, 1U << 1 | 1U << 3 },
+        [BATCH_STACKS] = { ADD_STACK, ADD_STACKS, 3, 1U << 1 },
+        [BATCH_SAMPLES] = { ADD_SAMPLE, ADD_SAMPLES, 9, 1U << 6 | 1U << 7 | 1U << 8 },
+};
+
+/* The last rows of one table, on their way. */
+typedef struct Batch {
+        unsigned n;
+        int64_t rows[ROWS][COLUMNS_MAX];
+} Batch;
 
 struct Store {
         DbFile *file;
@@ -83,11 +114,7 @@ struct Store {
         int failed; /* -errno of the first failure */
         int64_t n_processes, n_threads, n_files, n_mappings, n_symbols, n_frames, n_stacks, n_targets;
         Table symbols, frames, stacks;
-        /* The last ones, on their way. */
-        StoreSample samples[ROWS];
-        unsigned n_samples;
-        StoreStack new_stacks[ROWS];
-        unsigned n_new_stacks;
+        Batch batches[BATCH_MAX];
 };
 
 static int store_fail(Store *store, int result) {
@@ -212,66 +239,48 @@ uint64_t store_get_size(const Store *store) {
         return dbfile_get_size(store->file);
 }
 
-static void bind_sample(sqlite3_stmt *s, int i, const StoreSample *sample) {
-        (void) sqlite3_bind_int64(s, i, sample->time);
-        (void) sqlite3_bind_int64(s, i + 1, sample->thread_id);
-        (void) sqlite3_bind_int64(s, i + 2, sample->event);
-        (void) sqlite3_bind_int64(s, i + 3, sample->cpu);
-        (void) sqlite3_bind_int64(s, i + 4, sample->kernel_mode);
-        (void) sqlite3_bind_int64(s, i + 5, sample->walk_end | (sample->guessed ? SCHEMA_WALK_GUESSED : 0));
-        bind_id(s, i + 6, sample->stack_id);
-        bind_id(s, i + 7, sample->weight <= INT64_MAX ? (int64_t) sample->weight : INT64_MAX);
-        bind_id(s, i + 8, sample->target);
+static void bind_row(sqlite3_stmt *s, BatchKind kind, unsigned index, const int64_t *row) {
+        unsigned n = batch_kinds[kind].n_columns;
+
+        for (unsigned i = 0; i < n; i++)
+                if (row[i] == 0 && (batch_kinds[kind].nullable & 1U << i))
+                        (void) sqlite3_bind_null(s, (int) (index * n + i + 1));
+                else
+                        (void) sqlite3_bind_int64(s, (int) (index * n + i + 1), row[i]);
 }
 
-static int flush_samples(Store *store) {
-        unsigned n = store->n_samples;
+static int batch_flush(Store *store, BatchKind kind) {
+        Batch *batch = &store->batches[kind];
+        Statement one = batch_kinds[kind].one, all = batch_kinds[kind].all;
+        unsigned n = batch->n;
         int r = 0;
 
-        store->n_samples = 0;
+        batch->n = 0;
         if (n == ROWS) {
                 for (unsigned i = 0; i < n; i++)
-                        bind_sample(store->statements[ADD_SAMPLES], i * SAMPLE_COLUMNS + 1, &store->samples[i]);
-                return store_step(store, ADD_SAMPLES);
+                        bind_row(store->statements[all], kind, i, batch->rows[i]);
+                return store_step(store, all);
         }
         for (unsigned i = 0; i < n && r >= 0; i++) {
-                bind_sample(store->statements[ADD_SAMPLE], 1, &store->samples[i]);
-                r = store_step(store, ADD_SAMPLE);
+                bind_row(store->statements[one], kind, 0, batch->rows[i]);
+                r = store_step(store, one);
         }
         return r;
 }
 
-static void bind_stack(sqlite3_stmt *s, int i, const StoreStack *stack) {
-        (void) sqlite3_bind_int64(s, i, stack->id);
-        bind_id(s, i + 1, stack->parent_id);
-        (void) sqlite3_bind_int64(s, i + 2, stack->frame_id);
-}
+/* row: as many as there are columns. */
+static int batch_add(Store *store, BatchKind kind, const int64_t *row) {
+        Batch *batch = &store->batches[kind];
 
-static int flush_stacks(Store *store) {
-        unsigned n = store->n_new_stacks;
-        int r = 0;
-
-        store->n_new_stacks = 0;
-        if (n == ROWS) {
-                for (unsigned i = 0; i < n; i++)
-                        bind_stack(store->statements[ADD_STACKS], i * STACK_COLUMNS + 1, &store->new_stacks[i]);
-                return store_step(store, ADD_STACKS);
-        }
-        for (unsigned i = 0; i < n && r >= 0; i++) {
-                bind_stack(store->statements[ADD_STACK], 1, &store->new_stacks[i]);
-                r = store_step(store, ADD_STACK);
-        }
-        return r;
+        memcpy(batch->rows[batch->n], row, batch_kinds[kind].n_columns * sizeof(*row));
+        return ++batch->n == ROWS ? batch_flush(store, kind) : 0;
 }
 
 int store_commit(Store *store) {
-        int r;
+        int r = store->failed;
 
-        if (store->failed)
-                return store->failed;
-        r = flush_stacks(store);
-        if (r >= 0)
-                r = flush_samples(store);
+        for (unsigned kind = 0; kind < BATCH_MAX && r >= 0; kind++)
+                r = batch_flush(store, kind);
         if (r < 0)
                 return r;
 
@@ -450,23 +459,11 @@ int store_add_file(Store *store, const char *path, uint64_t device, uint64_t ino
 
 int store_add_mapping(Store *store, int64_t process_id, uint64_t start, uint64_t end, uint64_t offset,
                       int64_t file_id, int64_t time) {
-        sqlite3_stmt *s = store->statements[ADD_MAPPING];
-        int r;
-
         if (store->failed)
                 return store->failed;
-        (void) sqlite3_bind_int64(s, 1, store->n_mappings + 1);
-        (void) sqlite3_bind_int64(s, 2, process_id);
-        (void) sqlite3_bind_int64(s, 3, (int64_t) start);
-        (void) sqlite3_bind_int64(s, 4, (int64_t) end);
-        (void) sqlite3_bind_int64(s, 5, (int64_t) offset);
-        (void) sqlite3_bind_int64(s, 6, file_id);
-        (void) sqlite3_bind_int64(s, 7, time);
-        r = store_step(store, ADD_MAPPING);
-        if (r < 0)
-                return r;
-        store->n_mappings++;
-        return 0;
+        return batch_add(store, BATCH_MAPPINGS,
+                         (int64_t[]){ ++store->n_mappings, process_id, (int64_t) start, (int64_t) end, (int64_t) offset,
+                                      file_id, time });
 }
 
 /* Remembers the row that was just added, or gives up remembering where there is no memory for it. */
@@ -500,7 +497,6 @@ static int store_add_symbol(Store *store, const char *name, int64_t *ret_id) {
 
 int store_add_frame(Store *store, int64_t file_id, uint64_t address, const char *raw_name, uint64_t name_offset,
                     bool kernel, int64_t *ret_id) {
-        sqlite3_stmt *s = store->statements[ADD_FRAME];
         int64_t symbol_id = 0, id;
         TableKey key;
         int r;
@@ -515,16 +511,11 @@ int store_add_frame(Store *store, int64_t file_id, uint64_t address, const char 
         key = (TableKey){ (uint64_t) file_id << 1 | kernel, address, symbol_id };
         id = (int64_t) table_get(&store->frames, key);
         if (id == 0) {
-                (void) sqlite3_bind_int64(s, 1, store->n_frames + 1);
-                bind_id(s, 2, file_id);
-                (void) sqlite3_bind_int64(s, 3, (int64_t) address);
-                bind_id(s, 4, symbol_id);
-                (void) sqlite3_bind_int64(s, 5, (int64_t) name_offset);
-                (void) sqlite3_bind_int64(s, 6, kernel);
-                r = store_step(store, ADD_FRAME);
+                id = ++store->n_frames;
+                r = batch_add(store, BATCH_FRAMES,
+                              (int64_t[]){ id, file_id, (int64_t) address, symbol_id, (int64_t) name_offset, kernel });
                 if (r < 0)
                         return r;
-                id = ++store->n_frames;
                 r = intern(&store->frames, key, id);
                 if (r < 0)
                         return r;
@@ -533,26 +524,44 @@ int store_add_frame(Store *store, int64_t file_id, uint64_t address, const char 
         return 0;
 }
 
-int store_add_stack(Store *store, int64_t parent_id, int64_t frame_id, int64_t *ret_id) {
-        TableKey key = { parent_id, frame_id, 0 };
-        int64_t id;
+static TableKey stack_key(int64_t parent_id, int64_t frame_id) {
+        return (TableKey){ (uint64_t) parent_id, (uint64_t) frame_id, 0 };
+}
+
+static int add_new_stack(Store *store, int64_t parent_id, int64_t frame_id) {
+        int64_t id = ++store->n_stacks;
+        int r;
+
+        r = batch_add(store, BATCH_STACKS, (int64_t[]){ id, parent_id, frame_id });
+        return r < 0 ? r : intern(&store->stacks, stack_key(parent_id, frame_id), id);
+}
+
+int store_add_stacks(Store *store, int64_t parent_id, const int64_t *frame_ids, size_t n, int64_t *ret_ids) {
+        size_t i;
         int r;
 
         if (store->failed)
                 return store->failed;
-        id = (int64_t) table_get(&store->stacks, key);
-        if (id == 0) {
-                id = ++store->n_stacks;
-                store->new_stacks[store->n_new_stacks++] = (StoreStack){ id, parent_id, frame_id };
-                r = store->n_new_stacks == ROWS ? flush_stacks(store) : 0;
-                if (r < 0)
-                        return r;
-                r = intern(&store->stacks, key, id);
+        for (i = 0; i < n; i++, parent_id = ret_ids[i - 1]) {
+                ret_ids[i] = (int64_t) table_get(&store->stacks, stack_key(parent_id, frame_ids[i]));
+                if (ret_ids[i] == 0)
+                        break;
+        }
+        /* What is called from a new one is new as well, and has the number that comes next. */
+        for (size_t j = i; j < n; j++) {
+                ret_ids[j] = store->n_stacks + 1 + (int64_t) (j - i);
+                table_prefetch(&store->stacks, stack_key(j == i ? parent_id : ret_ids[j - 1], frame_ids[j]));
+        }
+        for (; i < n; parent_id = ret_ids[i++]) {
+                r = add_new_stack(store, parent_id, frame_ids[i]);
                 if (r < 0)
                         return r;
         }
-        *ret_id = id;
         return 0;
+}
+
+int store_add_stack(Store *store, int64_t parent_id, int64_t frame_id, int64_t *ret_id) {
+        return store_add_stacks(store, parent_id, &frame_id, 1, ret_id);
 }
 
 int store_add_target(Store *store, unsigned index, const char *kind, const char *label) {
@@ -574,12 +583,18 @@ int store_add_target(Store *store, unsigned index, const char *kind, const char 
 }
 
 int store_add_sample(Store *store, const StoreSample *sample) {
-        StoreSample *row = &store->samples[store->n_samples];
-
         if (store->failed)
                 return store->failed;
-        *row = *sample;
-        if (row->target > store->n_targets)
-                row->target = 0;
-        return ++store->n_samples == ROWS ? flush_samples(store) : 0;
+        return batch_add(store, BATCH_SAMPLES,
+                         (int64_t[]){
+                                 sample->time,
+                                 sample->thread_id,
+                                 sample->event,
+                                 sample->cpu,
+                                 sample->kernel_mode,
+                                 sample->walk_end | (sample->guessed ? SCHEMA_WALK_GUESSED : 0),
+                                 sample->stack_id,
+                                 sample->weight <= INT64_MAX ? (int64_t) sample->weight : INT64_MAX,
+                                 sample->target <= store->n_targets ? sample->target : 0,
+                         });
 }

@@ -48,6 +48,8 @@ int store_add_mapping(Store *store, int64_t process_id, uint64_t start, uint64_t
 int store_add_frame(Store *store, int64_t file_id, uint64_t address, const char *raw_name, uint64_t name_offset, bool kernel, int64_t *ret_id);
 /* A node of the tree of stacks: frame called from parent (0: outermost). Interned. */
 int store_add_stack(Store *store, int64_t parent_id, int64_t frame_id, int64_t *ret_id);
+/* n of them, each called from the one before. ret_ids: n. */
+int store_add_stacks(Store *store, int64_t parent_id, const int64_t *frame_ids, size_t n, int64_t *ret_ids);
 /* Before the samples that are its own. index: 1, 2, 3, ... in order. kind: as the schema says. */
 int store_add_target(Store *store, unsigned index, const char *kind, const char *label);
 

@@ -8,6 +8,9 @@
 
 #include "util.h"
 
+#define CACHE_LINE 64U
+#define SMALL (1U << 15)
+
 static uint64_t mix(uint64_t h, uint64_t v) {
         /* The 128-bit product folded, as wyhash and others do: one multiplication a word. */
         unsigned __int128 p = (unsigned __int128) (h ^ 0x9e3779b97f4a7c15ULL) * (v ^ 0xd6e8feb86659fd93ULL ^ h);
@@ -30,8 +33,13 @@ static TableEntry *table_find(const Table *table, TableKey key) {
                         return &table->entries[i];
 }
 
+/* While it is small it need not be gone through again so soon. */
+static size_t bigger_size(size_t n_slots) {
+        return n_slots == 0 ? 64 : n_slots < SMALL ? n_slots * 4 : n_slots * 2;
+}
+
 static int table_grow(Table *table) {
-        Table bigger = { .n_slots = table->n_slots ? table->n_slots * 2 : 64, .n = table->n, .seed = table->seed };
+        Table bigger = { .n_slots = bigger_size(table->n_slots), .n = table->n, .seed = table->seed };
 
         if (!table->seed) {
                 if (getrandom(&bigger.seed, sizeof(bigger.seed), GRND_NONBLOCK) != sizeof(bigger.seed))
@@ -39,19 +47,21 @@ static int table_grow(Table *table) {
                 bigger.seed |= 1;
         }
 
-        bigger.entries = calloc(bigger.n_slots, sizeof(TableEntry));
-        if (!bigger.entries)
+        /* No entry lies across two lines. */
+        bigger.memory = calloc(1, bigger.n_slots * sizeof(TableEntry) + CACHE_LINE);
+        if (!bigger.memory)
                 return -ENOMEM;
+        bigger.entries = (TableEntry *) (((uintptr_t) bigger.memory + CACHE_LINE - 1) & ~(uintptr_t) (CACHE_LINE - 1));
         for (size_t i = 0; i < table->n_slots; i++)
                 if (table->entries[i].value != 0)
                         *table_find(&bigger, table->entries[i].key) = table->entries[i];
-        free(table->entries);
+        free(table->memory);
         *table = bigger;
         return 0;
 }
 
 void table_done(Table *table) {
-        free(table->entries);
+        free(table->memory);
         *table = (Table){};
 }
 
@@ -59,6 +69,11 @@ void table_clear(Table *table) {
         if (table->n_slots > 0)
                 memset(table->entries, 0, table->n_slots * sizeof(TableEntry));
         table->n = 0;
+}
+
+void table_prefetch(const Table *table, TableKey key) {
+        if (table->n > 0)
+                __builtin_prefetch(&table->entries[table_slot(table, key)]);
 }
 
 uint64_t table_get(const Table *table, TableKey key) {

@@ -22,7 +22,8 @@ typedef struct TableEntry {
 
 /* Embedded; all zero is an empty table. */
 typedef struct Table {
-        TableEntry *entries;
+        TableEntry *entries; /* in memory, from a cache line's beginning on */
+        void *memory;
         size_t n_slots; /* a power of two, or 0 */
         size_t n;
         uint64_t seed;
@@ -32,6 +33,8 @@ void table_done(Table *table);
 /* Forgets everything and keeps the memory. */
 void table_clear(Table *table);
 
+/* Asks for the memory where key is or would be, for a look-up that comes soon. */
+void table_prefetch(const Table *table, TableKey key);
 /* 0: not there. */
 uint64_t table_get(const Table *table, TableKey key);
 /* value must not be 0. Replaces what was there. 0 or -ENOMEM. */
