@@ -415,40 +415,65 @@ static int resolve_jit(AddressSpace *space, uint64_t address, Resolved *resolved
         return name ? symbolizer_intern(space->symbolizer, name, &resolved->name) : 0;
 }
 
-static int resolve_elf(AddressSpace *space, const Mapping *mapping, uint64_t address, Resolved *resolved) {
-        uint64_t offset = address - mapping->start + mapping->offset;
+/* false: it is none of an ELF file, or in no segment of it; then there is no name either. */
+static bool find_elf_address(const Mapping *mapping, uint64_t address, uint64_t *ret) {
+        const SymbolFile *file = mapping->file;
 
-        resolved->address = offset;
-        if (!mapping->file->elf || !elf_file_get_address(mapping->file->elf, offset, &resolved->address))
-                return 0;
-        return symbolizer_find_name(space->symbolizer, mapping->file, resolved->address, &resolved->name,
-                                    &resolved->name_offset);
+        if (file->kind != SYMBOL_FILE_ELF && file->kind != SYMBOL_FILE_VDSO)
+                return false;
+        *ret = address - mapping->start + mapping->offset;
+        return file->elf && elf_file_get_address(file->elf, *ret, ret);
+}
+
+/* *ret_mapping: NULL where it is in none. */
+static int locate(AddressSpace *space, uint64_t address, const Mapping **ret_mapping, Resolved *ret) {
+        const Mapping *mapping = find_mapping(space, address);
+        SymbolFile *file;
+        int r;
+
+        *ret = (Resolved){ .address = address };
+        *ret_mapping = mapping;
+        if (mapping) {
+                file = mapping->file;
+                ret->mapped = mapping_range(mapping);
+                (void) find_elf_address(mapping, address, &ret->address);
+                /* Names of a JIT's code may be still to come, and what could not be opened may be another time. */
+                ret->final = file->kind != SYMBOL_FILE_JIT && !file->forgotten;
+        } else {
+                r = symbolizer_get_unknown(space->symbolizer, &file);
+                if (r < 0)
+                        return r;
+        }
+        ret->file = &file->mapped;
+        return 0;
+}
+
+static uint64_t lookup_address(uint64_t address, bool return_address) {
+        return return_address && address > 0 ? address - 1 : address;
+}
+
+int address_space_locate(AddressSpace *space, uint64_t address, bool return_address, Resolved *ret) {
+        const Mapping *mapping;
+
+        return locate(space, lookup_address(address, return_address), &mapping, ret);
 }
 
 int address_space_resolve(AddressSpace *space, uint64_t address, bool return_address, Resolved *ret) {
         const Mapping *mapping;
-        Resolved resolved = {};
-        SymbolFile *file;
+        Resolved resolved;
         int r;
 
-        if (return_address && address > 0)
-                address--;
-        resolved.address = address;
-        mapping = find_mapping(space, address);
-        if (mapping) {
-                file = mapping->file;
-                resolved.mapped = mapping_range(mapping);
-                if (file->kind == SYMBOL_FILE_JIT)
-                        r = resolve_jit(space, address, &resolved);
-                else if (file->kind == SYMBOL_FILE_OTHER)
-                        r = 0;
-                else
-                        r = resolve_elf(space, mapping, address, &resolved);
-        } else
-                r = symbolizer_get_unknown(space->symbolizer, &file);
+        address = lookup_address(address, return_address);
+        r = locate(space, address, &mapping, &resolved);
         if (r < 0)
                 return r;
-        resolved.file = &file->mapped;
+        if (mapping && mapping->file->kind == SYMBOL_FILE_JIT)
+                r = resolve_jit(space, address, &resolved);
+        else if (mapping && find_elf_address(mapping, address, &resolved.address))
+                r = symbolizer_find_name(space->symbolizer, mapping->file, resolved.address, &resolved.name,
+                                         &resolved.name_offset);
+        if (r < 0)
+                return r;
         *ret = resolved;
         return 0;
 }

@@ -47,6 +47,7 @@ typedef struct Resolved {
         const char *name;     /* raw (mangled) name, NULL: not known. Lives as long as the symbolizer */
         uint64_t name_offset; /* from the start of the symbol to address */
         MappedRange mapped;   /* where it lies; file NULL: in no mapping */
+        bool final;           /* asked again, while its mapping is what it is, it would be the same */
 } Resolved;
 
 /*
@@ -137,6 +138,8 @@ void address_space_get_mapping(const AddressSpace *space, size_t index, MappedRa
  * then that of the call as well (address - 1). Returns 0 or -ENOMEM.
  */
 int address_space_resolve(AddressSpace *space, uint64_t address, bool return_address, Resolved *ret);
+/* The same without a name, which takes longest: who knows a place in a file knows its name. */
+int address_space_locate(AddressSpace *space, uint64_t address, bool return_address, Resolved *ret);
 
 /*
  * The demangled form of a raw name (C++ and Rust, legacy and v0), without function parameters' cost

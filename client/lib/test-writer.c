@@ -22,6 +22,8 @@
 struct Symbolizer {
         MappedFile files[8]; /* [0] is [unknown] */
         unsigned refreshes;
+        unsigned resolved; /* addresses that were asked for by name */
+        bool not_final;
         int refresh_result;
         unsigned file; /* the one the next refresh finds */
 };
@@ -134,7 +136,7 @@ void address_space_get_mapping(const AddressSpace *space, size_t index, MappedRa
 static const char *const names[] = { [1] = "main", [2] = "work", [3] = "leaf", [4] = "_start",
                                      [5] = "__libc_start_call_main", [6] = "clone", [7] = "start_thread" };
 
-int address_space_resolve(AddressSpace *space, uint64_t address, bool return_address, Resolved *ret) {
+int address_space_locate(AddressSpace *space, uint64_t address, bool return_address, Resolved *ret) {
         *ret = (Resolved){ .file = &space->symbolizer->files[0], .address = address - return_address };
         if (address_space_contains(space, address)) {
                 const ToldMapping *told = told_at(space, address);
@@ -145,6 +147,15 @@ int address_space_resolve(AddressSpace *space, uint64_t address, bool return_add
                 else
                         address_space_get_mapping(space, 0, &ret->mapped);
                 ret->file = ret->mapped.file;
+                ret->final = !space->symbolizer->not_final;
+        }
+        return 0;
+}
+
+int address_space_resolve(AddressSpace *space, uint64_t address, bool return_address, Resolved *ret) {
+        (void) address_space_locate(space, address, return_address, ret);
+        space->symbolizer->resolved++;
+        if (ret->mapped.file) {
                 ret->name = ret->address >> 12 < ELEMENTSOF(names) ? names[ret->address >> 12] : NULL;
                 ret->name_offset = ret->address & 0xfff;
         }
@@ -681,6 +692,88 @@ static void test_tree_is_shared(void **state) {
         expect(f, "SELECT count(*), count(weight), min(cpu) FROM sample", "100|0|3");
 }
 
+/* Of two stacks in a row the outer frames that are the same are taken from the first, which must not show. */
+static void test_stacks_in_a_row(void **state) {
+        Fixture *f = *state;
+
+        process_event(f, RINGSIDE_PROCESS_SEEN, PID, PID, 0, 500, "prog");
+        STACK(f, 1, 0x2010, 0x1010, 0x5010, 0x4010);
+        STACK(f, 2, 0x2010, 0x2020, 0x1010, 0x5010, 0x4010);
+        STACK(f, 3, 0x1010, 0x5010, 0x4010);
+        STACK(f, 4, 0x2010, 0x1010);
+        STACK(f, 5, 0x2020, 0x2010, 0x1010);
+        STACK(f, 6, 0x2020 | RINGSIDE_FRAME_EXACT, 0x2010, 0x1010);
+        for (uint64_t id = 1; id <= 4; id++)
+                sample(f, PID, PID, 0x3000, id, RINGSIDE_WALK_COMPLETE);
+        /* What is missing below the same frames, or what is cut off there, makes others of them. */
+        sample(f, PID, PID, 0x3000, 5, RINGSIDE_WALK_UNREADABLE);
+        sample(f, PID, PID, 0x3000, 4, RINGSIDE_WALK_UNREADABLE);
+        sample(f, PID, PID, 0x3000, 6, RINGSIDE_WALK_COMPLETE);
+        STACK(f, 7, 0x2030, 0x1010, 0x5010, 0x3333);
+        STACK(f, 8, 0x2040, 0x1010, 0x5010, 0x3333);
+        sample(f, PID, PID, 0x3000, 7, RINGSIDE_WALK_COMPLETE);
+        sample(f, PID, PID, 0x3000, 8, RINGSIDE_WALK_BAD_FP);
+        expect(f, STACKS,
+               "_start>__libc_start_call_main>main>work>leaf _start>__libc_start_call_main>main>work>work>leaf "
+               "_start>__libc_start_call_main>main>leaf main>work>leaf [truncated]>main>work>work>leaf "
+               "[truncated]>main>work>leaf main>work>work>leaf leaf>__libc_start_call_main>main>work>leaf "
+               "__libc_start_call_main>main>work>leaf");
+        /* Each node of the tree is there once. */
+        expect(f, "SELECT count(*), count(DISTINCT coalesce(parent, 0) || ' ' || frame) FROM stack", "29|29");
+        expect(f, "SELECT max(n) FROM (SELECT count(*) AS n FROM frame GROUP BY address)", "1");
+}
+
+/* The same addresses, of another program. */
+static void test_stacks_in_a_row_of_others(void **state) {
+        Fixture *f = *state;
+
+        process_event(f, RINGSIDE_PROCESS_SEEN, PID, PID, 0, 500, "prog");
+        STACK(f, 1, 0x2010, 0x1010);
+        sample(f, PID, PID, 0x3000, 1, RINGSIDE_WALK_COMPLETE);
+        f->symbolizer.file = 2;
+        process_event(f, RINGSIDE_PROCESS_EXEC, PID, PID, 0, 500, "other");
+        sample(f, PID, PID, 0x3000, 1, RINGSIDE_WALK_COMPLETE);
+        expect(f, "SELECT group_concat(file) FROM frame", "1,1,1,2,2,2");
+        expect(f, "SELECT count(DISTINCT stack) FROM sample", "2");
+}
+
+/* The same process and stack, and another file where its first frames are, as the reading finds that is due. */
+static void test_stacks_in_a_row_replaced(void **state) {
+        Fixture *f = *state;
+
+        process_event(f, RINGSIDE_PROCESS_SEEN, PID, PID, 0, 500, "prog");
+        STACK(f, 1, 0x2010, 0x1010);
+        STACK(f, 2, 0x2020, 0x1010);
+        sample(f, PID, PID, 0x3000, 1, RINGSIDE_WALK_COMPLETE);
+        f->symbolizer.file = 2;
+        usleep(1200000);
+        sample(f, PID, PID, 0, 2, RINGSIDE_WALK_COMPLETE);
+        expect(f, "SELECT group_concat(file) FROM frame", "1,1,1,2,2");
+}
+
+/* Names take longest: a place in a file is asked for once, whether or not it has one, by however many processes. */
+static void test_places_are_asked_for_once(void **state) {
+        Fixture *f = *state;
+
+        for (unsigned i = 0; i < 3; i++) {
+                process_event(f, RINGSIDE_PROCESS_SEEN, PID + i, PID + i, 0, 500, "prog");
+                STACK(f, 10 + i, 0x2010, 0x8010);
+                STACK(f, 20 + i, 0x2020, 0x8010);
+                sample(f, PID + i, PID + i, 0x3000, 10 + i, RINGSIDE_WALK_COMPLETE);
+                sample(f, PID + i, PID + i, 0x3000, 20 + i, RINGSIDE_WALK_COMPLETE);
+        }
+        assert_int_equal(f->symbolizer.resolved, 4);
+        expect(f, "SELECT process, path FROM mapping JOIN file ON file.id = file", "1|/bin/one 2|/bin/one 3|/bin/one");
+        expect(f, "SELECT DISTINCT count(*) FROM sample GROUP BY stack", "3");
+        /* Unless the answer may be another one. */
+        f->symbolizer.not_final = true;
+        STACK(f, 30, 0x2030, 0x2040);
+        STACK(f, 31, 0x2050, 0x2040);
+        sample(f, PID, PID, 0x3008, 30, RINGSIDE_WALK_COMPLETE);
+        sample(f, PID, PID, 0x3008, 31, RINGSIDE_WALK_COMPLETE);
+        assert_int_equal(f->symbolizer.resolved, 4 + 6);
+}
+
 /* ---- samples that wait ---- */
 
 #define MSEC UINT64_C(1000000)
@@ -842,7 +935,8 @@ int main(void) {
                 TEST(test_tree_is_shared), TEST(test_kernel_names),     TEST(test_kernel_names_late),
                 TEST(test_no_kernel_names), TEST(test_rows), TEST(test_kernel_threads),  TEST(test_wait_until_told),
                 TEST(test_wait_and_contradict), TEST(test_wait_and_exec), TEST(test_wait_in_vain),
-                TEST(test_wait_is_bounded), TEST(test_mappings),
+                TEST(test_wait_is_bounded), TEST(test_mappings), TEST(test_stacks_in_a_row),
+                TEST(test_stacks_in_a_row_of_others), TEST(test_stacks_in_a_row_replaced), TEST(test_places_are_asked_for_once),
         };
 
         return cmocka_run_group_tests(tests, NULL, NULL);

@@ -25,7 +25,7 @@
 /* Resolved stacks that are remembered; then all are forgotten, and found again in the store's own tables. */
 #define RESOLVED_MAX (1U << 20)
 #define MAPPED_MAX (1U << 20)
-#define FRAMES_KNOWN_MAX (1U << 20)
+#define PLACES_MAX (1U << 20)
 #define GIVEN_UP_MAX (1U << 18)
 #define PAGE_SIZE_MIN 4096
 /* How long a sample waits: by what comes after it, and where nothing comes; both ns. */
@@ -34,18 +34,33 @@
 /* A stack as in a record, and its leaf. */
 #define FRAMES_MAX (255 + 1)
 
+typedef struct Step {
+        uint64_t address;
+        int64_t frame_id, stack_id;
+        bool interrupted, start;
+} Step;
+
+/* A chain that was stored, outermost first, as far as its frames are final. */
+typedef struct Trail {
+        uint64_t version; /* of the process */
+        bool truncated;
+        size_t n;
+        Step steps[FRAMES_MAX];
+} Trail;
+
 struct Writer {
         Store *store;
         Processes processes;
         RawStacks raw_stacks;
         Table resolved; /* version of the process and walk end, raw stack, leaf (0: without) -> outcome_pack() */
-        Table frames;   /* of files, with a name: version of the process, address, interrupted -> id << 1 | start */
+        Table places;   /* final frames: file, address in it, interrupted -> id << 1 | start */
         Table mapped;   /* process, start, end and file: what is in the store already */
         Table given_up; /* version of the process, page: nothing is mapped there */
         Waiting waiting;
         uint64_t stream_time; /* of the newest record, ns CLOCK_BOOTTIME */
         KernelFrames kernel;
         int64_t truncated_frame_id;
+        Trail last;
         WriterStatistics statistics;
 };
 
@@ -53,10 +68,12 @@ struct Writer {
 typedef struct Frame {
         uint64_t address;
         int64_t id;        /* 0: not in the store yet */
-        Resolved resolved; /* then */
+        Resolved resolved; /* of user code, unless shared; without a name where the id is known */
+        bool shared;       /* with the chain before */
         bool kernel;
         bool interrupted;
         bool start; /* nobody called it */
+        bool final; /* looking it up again would give the same */
 } Frame;
 
 /* Innermost first. */
@@ -64,6 +81,7 @@ typedef struct Chain {
         Frame frames[FRAMES_MAX];
         size_t n;
         size_t n_kernel;
+        size_t n_shared; /* of the outermost: as in the one before */
         bool truncated;
         bool settled; /* resolving it again would give the same */
         bool waits;   /* a mapping may still be told */
@@ -118,7 +136,7 @@ Writer *writer_free(Writer *writer) {
         raw_stacks_done(&writer->raw_stacks);
         kernel_frames_done(&writer->kernel);
         table_done(&writer->resolved);
-        table_done(&writer->frames);
+        table_done(&writer->places);
         table_done(&writer->mapped);
         table_done(&writer->given_up);
         waiting_done(&writer->waiting);
@@ -219,12 +237,38 @@ static void chain_collect(Chain *chain, const RingsideRecord *record, const RawS
                 chain->n_kernel++;
 }
 
+/* Two stacks in a row of a program have most of their callers in common: these need not be looked up again. */
+static void chain_share(const Trail *last, const Process *process, Chain *chain) {
+        size_t max = MIN(last->n, chain->n > 0 ? chain->n - 1 : 0); /* the innermost is always looked up */
+
+        if (last->version != process->version)
+                return;
+        for (; chain->n_shared < max; chain->n_shared++) {
+                Frame *f = &chain->frames[chain->n - 1 - chain->n_shared];
+                const Step *step = &last->steps[chain->n_shared];
+
+                if (f->address != step->address || f->interrupted != step->interrupted)
+                        break;
+                f->id = step->frame_id;
+                f->start = step->start;
+                f->shared = f->final = true;
+        }
+}
+
+static void chain_unshare(Chain *chain) {
+        for (; chain->n_shared > 0; chain->n_shared--) {
+                Frame *f = &chain->frames[chain->n - chain->n_shared];
+
+                *f = frame_make(f->address, f->interrupted);
+        }
+}
+
 static TableKey given_up_key(const Process *process, uint64_t address) {
         return (TableKey){ process->version, address / PAGE_SIZE_MIN };
 }
 
 static bool frame_is_mapped(const Frame *f, const Process *process) {
-        return f->kernel || address_space_contains(process->space, f->address);
+        return f->kernel || f->shared || address_space_contains(process->space, f->address);
 }
 
 static bool chain_is_mapped(const Chain *chain, const Process *process) {
@@ -264,16 +308,20 @@ static int chain_give_up(Writer *writer, Process *process, const Chain *chain) {
 
 /* Reads the mappings if the chain suggests that they are not what they were. */
 static int chain_settle(Writer *writer, Process *process, Chain *chain, Patience patience) {
+        uint64_t version = process->version;
+        bool mapped = chain_is_mapped(chain, process);
         int r;
 
-        if (chain_is_mapped(chain, process)) {
-                chain->settled = true;
-                return process_refresh(&writer->processes, process, REFRESH_ROUTINE);
-        }
         /* While the last reading is too recent, the next sample asks again. */
-        r = process_refresh(&writer->processes, process, REFRESH_MISSING);
+        r = process_refresh(&writer->processes, process, mapped ? REFRESH_ROUTINE : REFRESH_MISSING);
         if (r < 0)
                 return r;
+        if (process->version != version)
+                chain_unshare(chain);
+        if (mapped) {
+                chain->settled = true;
+                return 0;
+        }
         chain->settled = r > 0 || process->gone;
         if (patience == PATIENCE_GIVE_UP)
                 return chain_give_up(writer, process, chain);
@@ -283,17 +331,25 @@ static int chain_settle(Writer *writer, Process *process, Chain *chain, Patience
         return 0;
 }
 
-static TableKey frame_key(const Process *process, const Frame *f) {
-        return (TableKey){ process->version, f->address, f->interrupted };
+static TableKey place_key(const Frame *f) {
+        return (TableKey){ (uintptr_t) f->resolved.file, f->resolved.address, f->interrupted };
 }
 
-static int frame_resolve(Writer *writer, Process *process, Frame *f) {
-        uint64_t known;
+static int frame_locate(const Writer *writer, Process *process, Frame *f) {
         int r;
 
-        if (f->kernel)
-                return 0;
-        known = table_get(&writer->frames, frame_key(process, f));
+        r = address_space_locate(process->space, f->address, /* return_address= */ !f->interrupted, &f->resolved);
+        if (r >= 0)
+                table_prefetch(&writer->places, place_key(f));
+        return r;
+}
+
+/* After it was located. What was met in any process has its id. */
+static int frame_resolve(const Writer *writer, Process *process, Frame *f) {
+        uint64_t known = table_get(&writer->places, place_key(f));
+        int r;
+
+        f->final = f->resolved.final;
         if (known != 0) {
                 f->id = (int64_t) (known >> 1);
                 f->start = known & 1;
@@ -306,11 +362,15 @@ static int frame_resolve(Writer *writer, Process *process, Frame *f) {
         return 0;
 }
 
-static int chain_resolve(Writer *writer, Process *process, Chain *chain) {
+static int chain_resolve(const Writer *writer, Process *process, Chain *chain) {
         int r = 0;
 
         for (size_t i = chain->n_kernel; i < chain->n && r >= 0; i++)
-                r = frame_resolve(writer, process, &chain->frames[i]);
+                if (!chain->frames[i].shared)
+                        r = frame_locate(writer, process, &chain->frames[i]);
+        for (size_t i = chain->n_kernel; i < chain->n && r >= 0; i++)
+                if (!chain->frames[i].shared)
+                        r = frame_resolve(writer, process, &chain->frames[i]);
         return r;
 }
 
@@ -330,63 +390,84 @@ static bool chain_cut(Chain *chain) {
         return false;
 }
 
-/* With its mapping: one may have tens of thousands of which hardly any is ever sampled. */
-static int store_user_frame(Writer *writer, const Process *process, Frame *f, int64_t time) {
+static int store_place(Writer *writer, Frame *f) {
         const Resolved *resolved = &f->resolved;
         int64_t file_id;
-        int r = 0;
+        int r;
 
-        if (resolved->mapped.file)
-                r = write_mapping(writer, process, &resolved->mapped, time);
+        r = get_file_id(writer, resolved->file, &file_id);
         if (r >= 0)
-                r = get_file_id(writer, resolved->file, &file_id);
-        if (r < 0)
+                r = store_add_frame(writer->store, file_id, resolved->address, resolved->name, resolved->name_offset,
+                                    false, &f->id);
+        if (r < 0 || !f->final)
                 return r;
-        r = store_add_frame(writer->store, file_id, resolved->address, resolved->name, resolved->name_offset, false,
-                            &f->id);
-        if (r < 0)
-                return r;
-        /* A name that comes from elsewhere, or is still to come, is asked for again. */
-        if (!resolved->name || resolved->file->path[0] != '/')
-                return 0;
-        if (writer->frames.n >= FRAMES_KNOWN_MAX)
-                table_clear(&writer->frames);
-        return table_put(&writer->frames, frame_key(process, f), (uint64_t) f->id << 1 | f->start);
+        if (writer->places.n >= PLACES_MAX)
+                table_clear(&writer->places);
+        return table_put(&writer->places, place_key(f), (uint64_t) f->id << 1 | f->start);
 }
 
+/* With its mapping: one may have tens of thousands of which hardly any is ever sampled. */
 static int frame_store(Writer *writer, const Process *process, Frame *f, int64_t time) {
-        if (f->id > 0)
+        int r = 0;
+
+        if (f->shared)
                 return 0;
-        return f->kernel ? kernel_frames_store(&writer->kernel, f->address, f->interrupted, &f->id)
-                         : store_user_frame(writer, process, f, time);
+        if (f->kernel)
+                return kernel_frames_store(&writer->kernel, f->address, f->interrupted, &f->id);
+        if (f->resolved.mapped.file)
+                r = write_mapping(writer, process, &f->resolved.mapped, time);
+        return r >= 0 && f->id == 0 ? store_place(writer, f) : r;
+}
+
+static int store_truncated(Writer *writer, int64_t *ret) {
+        int r;
+
+        if (writer->truncated_frame_id == 0) {
+                r = store_add_frame(writer->store, 0, 0, "[truncated]", 0, false, &writer->truncated_frame_id);
+                if (r < 0)
+                        return r;
+        }
+        return store_add_stack(writer->store, 0, writer->truncated_frame_id, ret);
 }
 
 /* *ret_callers: where the innermost is called from, 0: there is nothing else. */
 static int chain_store(Writer *writer, const Process *process, Chain *chain, int64_t time, int64_t *ret,
                        int64_t *ret_callers) {
-        int64_t stack_id = 0;
-        int r;
+        int64_t frame_ids[FRAMES_MAX], stack_ids[FRAMES_MAX], stack_id = 0;
+        Trail *last = &writer->last;
+        int r = 0;
 
+        if (chain->n_shared > 0)
+                stack_id = last->steps[chain->n_shared - 1].stack_id;
+        else if (chain->truncated)
+                r = store_truncated(writer, &stack_id);
+        if (r < 0)
+                return r;
+        last->version = process->version;
+        last->truncated = chain->truncated;
+        last->n = chain->n_shared;
         *ret_callers = 0;
+        for (size_t depth = chain->n_shared; depth < chain->n; depth++) {
+                Frame *f = &chain->frames[chain->n - 1 - depth];
 
-        if (chain->truncated) {
-                if (writer->truncated_frame_id == 0) {
-                        r = store_add_frame(writer->store, 0, 0, "[truncated]", 0, false, &writer->truncated_frame_id);
-                        if (r < 0)
-                                return r;
-                }
-                r = store_add_stack(writer->store, 0, writer->truncated_frame_id, &stack_id);
+                r = frame_store(writer, process, f, time);
                 if (r < 0)
                         return r;
+                frame_ids[depth] = f->id;
         }
-        for (size_t i = chain->n; i-- > 0;) {
-                r = frame_store(writer, process, &chain->frames[i], time);
-                if (r < 0)
-                        return r;
+        r = store_add_stacks(writer->store, stack_id, frame_ids + chain->n_shared, chain->n - chain->n_shared,
+                             stack_ids + chain->n_shared);
+        if (r < 0)
+                return r;
+        for (size_t depth = chain->n_shared; depth < chain->n; depth++) {
+                const Frame *f = &chain->frames[chain->n - 1 - depth];
+
                 *ret_callers = stack_id;
-                r = store_add_stack(writer->store, stack_id, chain->frames[i].id, &stack_id);
-                if (r < 0)
-                        return r;
+                stack_id = stack_ids[depth];
+                if (last->n == depth && (f->kernel || f->final)) {
+                        last->steps[depth] = (Step){ f->address, f->id, stack_id, f->interrupted, f->start };
+                        last->n++;
+                }
         }
         *ret = stack_id;
         return 0;
@@ -411,14 +492,16 @@ static int resolve_chain(Writer *writer, Process *process, const RingsideRecord 
         bool missing = record->sample.stack != 0 && !raw, guessed = raw && raw->guessed;
         int64_t time = sample_time(writer, record);
         Chain chain;
+        size_t n;
         int64_t stack_id, callers;
         int r;
 
-        chain.n = chain.n_kernel = 0;
+        chain.n = chain.n_kernel = chain.n_shared = 0;
         chain.truncated = chain.settled = chain.waits = false;
 
         *ret = 0;
         chain_collect(&chain, record, raw);
+        chain_share(&writer->last, process, &chain);
         r = chain_settle(writer, process, &chain, patience);
         if (r < 0)
                 return r;
@@ -432,7 +515,11 @@ static int resolve_chain(Writer *writer, Process *process, const RingsideRecord 
         r = chain_resolve(writer, process, &chain);
         if (r < 0)
                 return r;
+        n = chain.n;
         chain.truncated = missing || (!walk_is_whole(record->sample.walk_end) && !chain_cut(&chain));
+        /* The same frames below another one are others of the tree. */
+        if (chain.n != n || chain.truncated != writer->last.truncated)
+                chain.n_shared = 0;
         r = chain_store(writer, process, &chain, time, &stack_id, &callers);
         if (r < 0)
                 return r;
@@ -465,9 +552,13 @@ static int resolve_leaf(Writer *writer, Process *process, const RingsideRecord *
         callers = table_get(&writer->resolved, key);
         if (callers == 0 || (!leaf.kernel && !address_space_contains(process->space, leaf.address)))
                 return 0;
-        r = frame_resolve(writer, process, &leaf);
-        if (r < 0)
-                return r;
+        if (!leaf.kernel) {
+                r = frame_locate(writer, process, &leaf);
+                if (r >= 0)
+                        r = frame_resolve(writer, process, &leaf);
+                if (r < 0)
+                        return r;
+        }
         if (leaf.start) /* then it may be where the stack begins */
                 return 0;
         r = frame_store(writer, process, &leaf, sample_time(writer, record));
@@ -654,8 +745,10 @@ static int handle_names(Writer *writer, const RingsideRecord *record) {
         int r = kernel_frames_take_names(&writer->kernel, record);
 
         /* What was resolved without names is resolved again. */
-        if (r > 0)
+        if (r > 0) {
                 table_clear(&writer->resolved);
+                writer->last.n = 0;
+        }
         return MIN(r, 0);
 }
 
