@@ -21,6 +21,8 @@
 #define SHARED_FIRST (PENDING_BYTE + 2)
 #define SHARED_SIZE 510
 
+#define PAGES_SIZE (64U << 10)
+
 /* The names SQLite sees. The real ones are known by fd. */
 #define DB_NAME "recording"
 #define JOURNAL_NAME "recording-journal"
@@ -41,6 +43,10 @@ struct DbFile {
         uint8_t *journal;
         size_t journal_len, journal_allocated;
         int journal_fd;
+        /* And pages that follow each other, to be written at once. */
+        uint8_t pages[PAGES_SIZE];
+        size_t pages_len;
+        uint64_t pages_at;
 
         /* Reader: a journal that was left behind, and what it looked like when it was read. */
         Rollback rollback;
@@ -140,6 +146,15 @@ static int journal_flush(DbFile *file) {
         return SQLITE_OK;
 }
 
+static int pages_flush(DbFile *file) {
+        size_t len = file->pages_len;
+        int r;
+
+        file->pages_len = 0;
+        r = write_all(file->fd, file->pages, len, file->pages_at);
+        return r < 0 ? fail(file, -r, SQLITE_IOERR_WRITE) : SQLITE_OK;
+}
+
 /* The commit itself: without the journal the new pages are what counts. */
 static int journal_drop(DbFile *file) {
         file->journal_len = 0;
@@ -183,9 +198,13 @@ static int journal_size(sqlite3_file *f, sqlite3_int64 *ret) {
 
 static int main_read(sqlite3_file *f, void *data, int n, sqlite3_int64 offset) {
         DbFile *file = from_file(f);
-        ssize_t k = read_all(file->fd, data, n, offset);
+        ssize_t k;
         int r;
 
+        r = pages_flush(file);
+        if (r != SQLITE_OK)
+                return r;
+        k = read_all(file->fd, data, n, offset);
         if (k < 0)
                 return fail(file, -k, SQLITE_IOERR_READ);
         memset((uint8_t *) data + k, 0, n - k);
@@ -205,8 +224,17 @@ static int main_write(sqlite3_file *f, const void *data, int n, sqlite3_int64 of
         r = journal_flush(file);
         if (r != SQLITE_OK)
                 return r;
-        r = write_all(file->fd, data, n, offset);
-        return r < 0 ? fail(file, -r, SQLITE_IOERR_WRITE) : SQLITE_OK;
+        if ((uint64_t) offset != file->pages_at + file->pages_len || (size_t) n > PAGES_SIZE - file->pages_len) {
+                r = pages_flush(file);
+                if (r != SQLITE_OK)
+                        return r;
+                file->pages_at = offset;
+        }
+        if ((size_t) n > PAGES_SIZE)
+                return SQLITE_IOERR_WRITE; /* larger than any page */
+        memcpy(file->pages + file->pages_len, data, n);
+        file->pages_len += n;
+        return SQLITE_OK;
 }
 
 static int main_truncate(sqlite3_file *f, sqlite3_int64 size) {
@@ -214,6 +242,8 @@ static int main_truncate(sqlite3_file *f, sqlite3_int64 size) {
         int r;
 
         r = journal_flush(file);
+        if (r == SQLITE_OK)
+                r = pages_flush(file);
         if (r != SQLITE_OK)
                 return r;
         return ftruncate(file->fd, size) < 0 ? fail(file, errno, SQLITE_IOERR_TRUNCATE) : SQLITE_OK;
@@ -222,11 +252,15 @@ static int main_truncate(sqlite3_file *f, sqlite3_int64 size) {
 static int main_size(sqlite3_file *f, sqlite3_int64 *ret) {
         DbFile *file = from_file(f);
         struct stat st;
+        int r;
 
         if (file->rollback.page_size > 0) {
                 *ret = (sqlite3_int64) (file->rollback.n_pages * file->rollback.page_size);
                 return SQLITE_OK;
         }
+        r = pages_flush(file);
+        if (r != SQLITE_OK)
+                return r;
         if (fstat(file->fd, &st) < 0)
                 return fail(file, errno, SQLITE_IOERR_FSTAT);
         *ret = st.st_size;
@@ -387,6 +421,12 @@ static int no_check_reserved(sqlite3_file *f, int *ret) {
         return SQLITE_OK;
 }
 
+/* Of a commit, or of its undoing, all pages are written, also where nothing is synced. What fails here fails that. */
+static int main_control(sqlite3_file *f, int operation, void *argument) {
+        (void) argument;
+        return operation == SQLITE_FCNTL_SYNC ? pages_flush(from_file(f)) : SQLITE_NOTFOUND;
+}
+
 static int file_control(sqlite3_file *f, int operation, void *argument) {
         (void) f;
         (void) operation;
@@ -415,7 +455,7 @@ static const sqlite3_io_methods main_methods = {
         .xLock = main_lock,
         .xUnlock = main_unlock,
         .xCheckReservedLock = main_check_reserved,
-        .xFileControl = file_control,
+        .xFileControl = main_control,
         .xSectorSize = sector_size,
         .xDeviceCharacteristics = characteristics,
 };
