@@ -81,6 +81,8 @@ int ring_new(Ring **ret, int fd, uint64_t size) {
                 return -ENOMEM;
         }
         ring->mapped = true;
+        /* Whoever is forked has no use for it, and each page that is mapped would have to be entered there. */
+        (void) madvise(producer, page + 2 * size, MADV_DONTFORK);
         *ret = ring;
         return 0;
 }

@@ -263,6 +263,7 @@ static int session_map_tables(RingsideSession *session, int fd) {
                 return -errno;
         session->tables = tables;
         session->tables_size = session->welcome.table_size;
+        (void) madvise(tables, session->tables_size, MADV_DONTFORK); /* as the ring */
         return 0;
 }
 
