@@ -536,13 +536,16 @@ __noinline int unwind_guess(void) {
 #if defined(__TARGET_ARCH_arm64)
         pair[1] &= UNWIND_ADDRESS_MASK;
 #endif
-        if (call_before(pair[1]) != CALL_BEFORE)
-                return pair[0] == 0 && s->unwind.guessed_at != NOT_GUESSED && unwind_is_code(&s->unwind, pair[1]) == CALL_BEFORE
-                               ? GUESS_END
-                               : GUESS_NONE;
-        s->unwind.lookup = pair[1] - 1;
-        if (!unwind_find_mapping())
-                return GUESS_NONE;
+        if (!unwind_recall(&s->unwind, pair[1], s->unwind.rule_words)) {
+                if (call_before(pair[1]) != CALL_BEFORE)
+                        return pair[0] == 0 && s->unwind.guessed_at != NOT_GUESSED &&
+                                               unwind_is_code(&s->unwind, pair[1]) == CALL_BEFORE
+                                       ? GUESS_END
+                                       : GUESS_NONE;
+                s->unwind.lookup = pair[1] - 1;
+                if (!unwind_find_mapping())
+                        return GUESS_NONE;
+        }
         state->pc = pair[1];
         state->regs[UNWIND_FP] = pair[0];
         state->regs[UNWIND_SP] = fp + sizeof(pair);
@@ -607,7 +610,9 @@ static __always_inline int unwind_tell(struct scratch *s, struct unwind *u) {
                 u->untold = false;
                 walk_push(s, u->state.exact ? pc | RS_FRAME_EXACT : pc);
                 end = unwind_find_rule();
-                if (end == UNWIND_GOES_ON && !u->state.exact)
+                if (end == RS_WALK_NO_RULE)
+                        u->rule_words[0] = u->rule_words[1] = 0; /* RS_CFA_NONE */
+                if ((end == UNWIND_GOES_ON || end == RS_WALK_NO_RULE) && !u->state.exact)
                         unwind_remember(u, pc, u->rule_words);
                 return end;
         }
@@ -645,23 +650,18 @@ __noinline int unwind_frame(void) {
                 if (end == UNWIND_GOES_ON)
                         end = unwind_step(&u->state, &u->rule);
         }
-        if (end == UNWIND_GOES_ON) {
-                u->first = false;
-                u->untold = true;
-                return STEP_GOES_ON;
-        }
         if (!u->untold && (end == RS_WALK_NO_MAPPING || end == RS_WALK_NO_RULE || end == RS_WALK_UNSUPPORTED)) {
                 guess = unwind_guess();
-                if (guess == GUESS_STEP && s->walk.n < s->walk.max) {
-                        walk_push(s, u->state.pc);
-                        u->first = false;
-                        return STEP_GOES_ON;
-                }
                 if (guess != GUESS_NONE)
-                        end = guess == GUESS_STEP ? RS_WALK_DEPTH : RS_WALK_COMPLETE;
+                        end = guess == GUESS_STEP ? UNWIND_GOES_ON : RS_WALK_COMPLETE;
         }
-        s->walk.end = end;
-        return STEP_ENDED;
+        if (end != UNWIND_GOES_ON) {
+                s->walk.end = end;
+                return STEP_ENDED;
+        }
+        u->first = false;
+        u->untold = true;
+        return STEP_GOES_ON;
 }
 
 static long unwind_turn(__u32 i, void *unused) {

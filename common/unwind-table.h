@@ -47,7 +47,7 @@ struct rs_table_process {
         __u32 pid;   /* the client's number */
         __u32 pad;
         __u64 list;  /* where its mappings begin, in units of 32 bytes, << 32, and how many there are */
-        /* Stored before a list is: another one than with any before it, so that rules that were found by those are not used. */
+        /* Stored before another list is: other than with any before it, so that rules that were found by those are not used. */
         __u64 generation;
 };
 

@@ -279,10 +279,13 @@ static void test_slots(void **state) {
                 start++;
         assert_int_equal(unwind_memory_take_slot(f->memory, 17, start, &slot), -ENOBUFS);
 
-        /* A list may be at the place of an older one; it is not taken for it. */
+        /* A list may be at the place of an older one; it is not taken for it. The same list stays the same. */
         generation = slots[taken[3]].generation;
         assert_true(unwind_memory_publish(f->memory, taken[3], 5));
+        assert_int_equal(slots[taken[3]].generation, generation);
+        assert_true(unwind_memory_publish(f->memory, taken[3], 6));
         assert_true(slots[taken[3]].generation > generation);
+        assert_true(unwind_memory_publish(f->memory, taken[3], 5));
         generation = slots[taken[3]].generation;
         unwind_memory_give_slot_back(f->memory, taken[3]);
         assert_int_equal(slots[taken[3]].list, 0);

@@ -190,7 +190,8 @@ void unwind_memory_prepare(UnwindMemory *m, unsigned slot) {
 bool unwind_memory_publish(UnwindMemory *m, unsigned slot, uint64_t list) {
         __u64 expected = m->slots[slot].list;
 
-        __atomic_store_n(&slot_at(m, slot)->generation, ++m->generation, __ATOMIC_RELAXED);
+        if (list != expected)
+                __atomic_store_n(&slot_at(m, slot)->generation, ++m->generation, __ATOMIC_RELAXED);
         /* What was read of the process before it became another program must not be found for that one. */
         if (!__atomic_compare_exchange_n(&slot_at(m, slot)->list, &expected, list, /* weak= */ false, __ATOMIC_RELEASE,
                                          __ATOMIC_RELAXED)) {
