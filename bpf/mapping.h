@@ -109,21 +109,26 @@ static __always_inline bool vma_is_mapping(struct vm_area_struct *vma) {
 
 /*
  * What tells a mapping from any other, by what is read with and without its lock. The record may be of another by now, and
- * its file's memory of another's: then something of all this is different. 0: it is none, as far as can be known.
+ * its file's memory of another's: then something of all this is different, but for a file of the same number, made anew. The
+ * tag is of the entry that the seal is in, which may be of two halves. 0: it is none, as far as can be known.
  */
-static __always_inline __u64 vma_seal(struct vm_area_struct *vma) {
-        unsigned long start, end, flags, offset;
+static __always_inline __u64 vma_seal(struct vm_area_struct *vma, __u64 tag) {
+        unsigned long start, end, flags, offset, number = 0;
         struct inode *inode = 0;
         struct mm_struct *mm;
         struct file *file;
+        __u32 generation = 0;
         __u64 seal;
 
         if (!vma_is_mapping(vma) || READ_FAILS(start, vma->vm_start) || READ_FAILS(end, vma->vm_end) ||
             READ_FAILS(flags, vma->vm_flags) || READ_FAILS(offset, vma->vm_pgoff) || READ_FAILS(mm, vma->vm_mm) ||
-            READ_FAILS(file, vma->vm_file) || (file && READ_FAILS(inode, file->f_inode)))
+            READ_FAILS(file, vma->vm_file) ||
+            (file && (READ_FAILS(inode, file->f_inode) || READ_FAILS(number, inode->i_ino) ||
+                      READ_FAILS(generation, inode->i_generation))))
                 return 0;
         seal = mapped_mix(mapped_mix(mapped_mix(0, start), end), (__u64) offset << 1 | ((flags & VM_EXEC) != 0));
-        return mapped_mix(mapped_mix(mapped_mix(seal, (__u64) mm), (__u64) file), (__u64) inode) | 1;
+        seal = mapped_mix(mapped_mix(mapped_mix(seal, (__u64) mm), (__u64) file), (__u64) inode);
+        return mapped_mix(mapped_mix(mapped_mix(seal, number), generation), tag) | 1;
 }
 
 static __always_inline __u64 mapped_tag(__u64 key, const struct mapped *m) {
@@ -200,10 +205,12 @@ __noinline int mapped_look(__u64 address) {
                         continue;
                 s->run_start = m->start;
                 s->run_end = m->end;
-                if (m->sequence != s->sequence && m->vma != 0 && vma_seal((void *) m->vma) == m->seal)
-                        m->sequence = s->sequence;
                 if (m->sequence == s->sequence)
                         return MAPPED_TOLD;
+                if (m->vma != 0 && vma_seal((void *) m->vma, m->tag) == m->seal) {
+                        m->sequence = s->sequence;
+                        return MAPPED_TOLD;
+                }
                 result = MAPPED_STALE;
         }
         return result;
@@ -228,9 +235,11 @@ static __always_inline __u64 mm_sequence(struct mm_struct *mm) {
 
 static __always_inline void mapped_describe(struct mapped *ret, const struct mapping_scratch *s,
                                             const struct vma_scratch *v) {
+        __u64 file = mapped_mix(mapped_mix(s->key, v->inode), (__u64) v->generation << 32 | v->device);
+
         ret->start = v->start;
         ret->end = v->end;
-        ret->identity = v->executable ? mapped_mix(mapped_mix(mapped_mix(s->key, v->inode), v->device), v->offset) | 1 : 0;
+        ret->identity = v->executable ? mapped_mix(file, v->offset) | 1 : 0;
         ret->sequence = s->sequence;
         ret->tag = mapped_tag(s->key, ret);
 }
@@ -244,7 +253,7 @@ static long vma_visit(struct task_struct *task, struct vm_area_struct *vma, void
                 return 0;
         s->found = true;
         mapped_describe(&s->mapped, s, v);
-        s->mapped.seal = vma_seal(vma);
+        s->mapped.seal = vma_seal(vma, s->mapped.tag);
         s->mapped.vma = s->mapped.seal != 0 ? address_of(vma) : 0;
         s->known = s->mapped.identity == 0 ||
                    (mapped_has(s->key, &s->mapped) && !mapped_contradicts(s->key, s->address, &s->mapped));

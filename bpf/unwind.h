@@ -9,10 +9,10 @@
  * that speculates. What is read is copied, once, and then used. Searches have no branches that depend on what they
  * read, which besides keeps the verifier from following each of their paths.
  *
- * What the tables choose is which words of the stack are read. Of these only return addresses are told, or looked for in the
- * tables: those that a call stands before. What a signal interrupted is no return address; it is told where the frame looks
- * like one that the kernel has made, and both it and where the handler returns to are in what is executable. A word that
- * is neither ends the walk.
+ * What the tables choose is which words of the stack are read. Of these only return addresses are told: those that a call
+ * stands before. What a signal interrupted is no return address; it is told where the frame looks like one that the
+ * kernel has made, and both it and where the handler returns to are in what is executable. A word that is neither
+ * ends the walk; nothing is looked for in the tables that is not the address of something executable.
  */
 
 #include "control.h"
@@ -417,7 +417,7 @@ __noinline int call_before(__u64 address) {
 
 /*
  * Before a step out of a signal frame: whether this is what the kernel has made. Whatever program has it in its memory can
- * have made it up; so where the code is must be executable, too, before anything of it is told (unwind_cut()). Returns
+ * have made it up; so where the code is must be executable, too, before anything of it is told (unwind_without_call()). Returns
  * UNWIND_GOES_ON, or an enum rs_walk_end. The first frame may be anywhere in the code that returns.
  */
 #define SIGNAL_FRAMES_MAX 4
@@ -538,7 +538,7 @@ __noinline int unwind_guess(void) {
 #endif
         if (!unwind_recall(&s->unwind, pair[1], s->unwind.rule_words)) {
                 if (call_before(pair[1]) != CALL_BEFORE)
-                        return pair[0] == 0 && s->unwind.guessed_at != NOT_GUESSED &&
+                        return !far && pair[0] == 0 && s->unwind.guessed_at != NOT_GUESSED &&
                                                unwind_is_code(&s->unwind, pair[1]) == CALL_BEFORE
                                        ? GUESS_END
                                        : GUESS_NONE;
@@ -555,8 +555,10 @@ __noinline int unwind_guess(void) {
 #endif
         state->exact = false;
         s->unwind.n_jumps += far;
-        if (s->unwind.guessed_at == NOT_GUESSED)
+        if (s->unwind.guessed_at == NOT_GUESSED) {
                 s->unwind.guessed_at = s->walk.n;
+                hash_add(&s->walk.hash, 1); /* no frame is: the same frames without a guess have another id */
+        }
         return GUESS_STEP;
 }
 
@@ -624,11 +626,11 @@ static __always_inline int unwind_leave_handler(struct scratch *s, struct unwind
         int end = u->n_signals++ < SIGNAL_FRAMES_MAX ? unwind_look_at_signal() : RS_WALK_UNSUPPORTED;
 
         if (end != UNWIND_GOES_ON)
-                return u->untold ? RS_WALK_NO_CALL : end;
+                return u->untold && end != RS_WALK_UNREADABLE ? RS_WALK_NO_CALL : end;
         if (u->untold)
                 walk_push(s, u->state.pc | RS_FRAME_EXACT);
         else if (s->walk.n > s->walk.nr_kernel)
-                s->frames[(s->walk.n - 1) & RS_FRAMES_MAX] |= RS_FRAME_EXACT;
+                walk_mark_exact(s, s->walk.n - 1);
         u->untold = false;
         return UNWIND_GOES_ON;
 }
@@ -663,6 +665,9 @@ __noinline int unwind_frame(void) {
         u->untold = true;
         return STEP_GOES_ON;
 }
+
+/* The first frame is not told, and one more is found than may be: then it is the depth that ends the walk. */
+#define UNWIND_TURNS_MAX (RS_FRAMES_MAX + 2)
 
 static long unwind_turn(__u32 i, void *unused) {
         return unwind_frame() == STEP_ENDED ? TURN_IS_LAST : TURN_GOES_ON;
@@ -757,7 +762,7 @@ static __always_inline void unwind_walk(struct scratch *s, struct sample_context
                 u->state.exact = true;
         } else {
                 /* The only frame of the user's so far is where it entered the kernel. */
-                s->frames[s->walk.nr_kernel & RS_FRAMES_MAX] |= RS_FRAME_EXACT;
+                walk_mark_exact(s, s->walk.nr_kernel);
                 if (!unwind_take_entry()) {
                         s->walk.end = RS_WALK_UNREADABLE;
                         return;
@@ -769,9 +774,9 @@ static __always_inline void unwind_walk(struct scratch *s, struct sample_context
                 s->walk.proves = true;
                 walk_frame_pointers(s);
         } else {
-                repeat(RS_FRAMES_MAX + 1, unwind_turn, 0);
+                repeat(UNWIND_TURNS_MAX, unwind_turn, 0);
                 /* Not within the loop: the verifier adds up the stacks of all that calls each other. */
                 if (u->ask != 0 && mapping_ask(u->ask))
-                        repeat(RS_FRAMES_MAX + 1, unwind_turn, 0);
+                        repeat(UNWIND_TURNS_MAX, unwind_turn, 0);
         }
 }

@@ -44,6 +44,7 @@ struct super_block {
 struct inode {
         struct super_block *i_sb;
         unsigned long i_ino;
+        __u32 i_generation; /* another one when a number is used again, where the file system tells them apart */
 };
 
 struct dentry {
@@ -101,6 +102,7 @@ struct vm_area_struct {
 /* Per CPU; never leaves the helper. A name is read to where its first byte is, which is in the first RS_PATH_MAX. */
 struct vma_scratch {
         __u64 start, end, offset, inode;
+        __u32 generation; /* of the inode */
         __u32 device;     /* as in the kernel: 12 bits of major, 20 of minor */
         __u32 flags;      /* RS_MAPPING_* */
         __u64 dentry, mount; /* how far the path has got */
@@ -239,7 +241,8 @@ static __always_inline bool file_read(struct vma_scratch *v, struct file *file, 
         } else if (READ_FAILS(inode, file->f_inode) || READ_FAILS(ret_path->mnt, file->f_path.mnt) ||
                    READ_FAILS(ret_path->dentry, file->f_path.dentry))
                 return false;
-        if (READ_FAILS(number, inode->i_ino) || READ_FAILS(sb, inode->i_sb) || READ_FAILS(v->device, sb->s_dev))
+        if (READ_FAILS(number, inode->i_ino) || READ_FAILS(v->generation, inode->i_generation) || READ_FAILS(sb, inode->i_sb) ||
+            READ_FAILS(v->device, sb->s_dev))
                 return false;
         v->inode = number;
         return true;
@@ -264,7 +267,7 @@ static __always_inline bool vma_read(struct vma_scratch *v, struct vm_area_struc
         struct path path;
 
         v->at = RS_PATH_MAX;
-        v->flags = v->device = 0;
+        v->flags = v->device = v->generation = 0;
         v->inode = v->offset = v->dentry = 0;
         if (READ_FAILS(start, vma->vm_start) || READ_FAILS(end, vma->vm_end) || READ_FAILS(flags, vma->vm_flags) ||
             READ_FAILS(file, vma->vm_file) || READ_FAILS(offset, vma->vm_pgoff))

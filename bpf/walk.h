@@ -60,6 +60,12 @@ static __always_inline void walk_push(struct scratch *s, __u64 address) {
         s->walk.n++;
 }
 
+/* Of a frame that was pushed: it is where something was interrupted. The id is of that, too. */
+static __always_inline void walk_mark_exact(struct scratch *s, __u32 frame) {
+        s->frames[frame & RS_FRAMES_MAX] |= RS_FRAME_EXACT;
+        hash_add(&s->walk.hash, RS_FRAME_EXACT);
+}
+
 /* Set before the programs are loaded: kernel_reads_user_memory_safely(). */
 const volatile bool reads_user_memory = false;
 

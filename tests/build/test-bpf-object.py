@@ -115,7 +115,7 @@ def check_tables(check, text):
     check(f"the address of each of {len(reads)} reads of user memory is masked {bare or ''}", not bare)
     called = parts.get("call_before", Function()).code
     check("what is before a return address is read", f"call {PROBE_READ_USER}" in called and any(re.search(CALLS, c) for c in called))
-    check("each return address is looked at", all("call_before" in parts.get(name, Function()).to for name in ("unwind_frame", "unwind_guess")))
+    check("each return address is looked at", all("call_before" in parts.get(name, Function()).to for name in ("unwind_frame", "unwind_guess", "walk_step")))
 
 
 def main():

@@ -239,13 +239,19 @@ def test_whole():
 
 
 def test_frame_pointers():
-    """In place of a list it may be said that there is none to come. Each stack ends as one by frame pointers does."""
+    """
+    In place of a list it may be said that there is none to come. Each stack ends as one by frame pointers does; but
+    only return addresses are told.
+    """
     with Run() as run:
         run.tables.publish(run.pid, run.start)
         struct.pack_into("<Q", run.tables.map, run.tables.place + 16, FRAME_POINTERS)
         run.more(20)
-        ends = {s.end for s in run.more(100)[0]}
+        samples, stacks = run.more(100)
+        ends = {s.end for s in samples}
         h.check(ends and not ends & {COMPLETE, NO_TABLES, NO_MAPPING, NO_RULE}, f"ends {ends}")
+        frames = {f for s in samples if s.stack for f in stacks[s.stack].frames[stacks[s.stack].kernel + s.kernel:]}
+        h.check(all(map(called, frames)), f"told: {[hex(f) for f in frames]}")
 
 
 def test_signal():
