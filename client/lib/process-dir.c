@@ -62,7 +62,7 @@ static int read_file_at(int dir_fd, const char *name, size_t max, char **ret, si
 }
 
 /* Takes the first thread that still has memory. */
-static int open_living_thread(int *process_fd, size_t max, char **ret_maps, size_t *ret_size) {
+static int open_living_thread(int *process_fd, pid_t *tid, size_t max, char **ret_maps, size_t *ret_size) {
         DIR *tasks;
         int fd, r = -ESRCH;
 
@@ -90,6 +90,7 @@ static int open_living_thread(int *process_fd, size_t max, char **ret_maps, size
                 if (r == 0 && size > 0) {
                         close_fd(*process_fd);
                         *process_fd = TAKE_FD(thread_fd);
+                        *tid = (pid_t) strtol(entry->d_name, NULL, 10);
                         *ret_maps = TAKE_PTR(maps);
                         *ret_size = size;
                         break;
@@ -105,6 +106,7 @@ int process_dir_open(ProcessDir *dir, const char *proc, pid_t pid, size_t max, c
         _cleanup_free_ char *maps = NULL;
         _cleanup_close_ int fd = -1;
         char path[PATH_MAX];
+        pid_t tid = pid;
         size_t size;
         int r;
 
@@ -118,21 +120,21 @@ int process_dir_open(ProcessDir *dir, const char *proc, pid_t pid, size_t max, c
         if (r < 0)
                 return r;
         if (size == 0) {
-                r = open_living_thread(&fd, max, ret_maps, ret_size);
+                r = open_living_thread(&fd, &tid, max, ret_maps, ret_size);
                 if (r < 0)
                         return r;
         } else {
                 *ret_maps = TAKE_PTR(maps);
                 *ret_size = size;
         }
-        *dir = (ProcessDir){ .fd = TAKE_FD(fd), .root_fd = -1 };
+        *dir = (ProcessDir){ .fd = TAKE_FD(fd), .root_fd = -1, .tid = tid };
         return 0;
 }
 
 void process_dir_find(ProcessDir *dir, const char *proc, pid_t pid) {
         char path[PATH_MAX];
 
-        *dir = (ProcessDir) PROCESS_DIR_INIT;
+        *dir = (ProcessDir){ .fd = -1, .root_fd = -1, .tid = pid };
         if (pid > 0 && snprintf(path, sizeof(path), "%s/%d", proc, (int) pid) < (int) sizeof(path))
                 dir->fd = open(path, O_PATH | O_DIRECTORY | O_CLOEXEC);
 }

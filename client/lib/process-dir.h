@@ -20,6 +20,7 @@
 typedef struct ProcessDir {
         int fd;      /* O_PATH: PROC/PID or PROC/PID/task/TID */
         int root_fd; /* O_PATH: the root as the process has it, -1: not yet opened */
+        pid_t tid;   /* PID or TID */
 } ProcessDir;
 
 #define PROCESS_DIR_INIT { .fd = -1, .root_fd = -1 }

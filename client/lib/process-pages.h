@@ -9,20 +9,32 @@
 
 #include <stdbool.h>
 #include <stddef.h>
+#include <stdint.h>
 #include <sys/types.h>
 
 #include "unwind-table.h"
 
+/* What is kept of a process between the calls for its stacks, from zeros on until it becomes another program. */
+typedef struct StackPages {
+        uint64_t next;     /* the next call begins with the mapping from there on, for the last one ended below */
+        unsigned n_shared; /* pages of shared memory that were read */
+} StackPages;
+
 /*
  * Reads a little of the code that has tables, in a process of the caller's own: small mappings first, and not the whole
  * of a very large program. Some pages are left out, as the kernel does where it maps several with the one that is
- * asked for; not with every_page, which takes four times as long. It ends after 20 ms, with the rest left as it is.
- * -EPERM: it is not ours to read; -ESRCH: it is gone; -ENOMEM.
+ * asked for; not with every_page, which takes four times as long. After 20 ms it begins no more, with the rest left as it is.
+ * maps_max: bytes of /proc/PID/maps, of which more are not looked at. -EPERM: it is not ours to read; -ESRCH: it is gone;
+ * -ENOMEM; where its leader has exited, those of process_dir_open(), too.
  */
-int process_pages_touch_code(pid_t pid, const struct rs_table_mapping *mappings, size_t n, bool every_page);
+int process_pages_touch_code(pid_t pid, size_t maps_max, const struct rs_table_mapping *mappings, size_t n, bool every_page);
 /*
- * Reads a byte of each page that is missing where a stack of the process may have its callers: of the main thread's, and of
- * memory above what nobody may touch. At most 1,024 pages, and for 20 ms; what is left is found by the next call. maps_max:
- * bytes of /proc/PID/maps, of which more are not looked at. Errors as above, and those of process_dir_open().
+ * Reads a byte of each page that is missing where a stack of the process may have its callers: of the main thread's first,
+ * then of memory above what nobody may touch. At most 128 pages of each mapping and 1,024 of all, and it begins no more after
+ * 20 ms; what is left is found by the next calls.
+ *
+ * Of shared memory nobody tells a page that was lost from one that never was, which reading makes: so at most 256 of such
+ * pages are read in all calls with the same StackPages, and none of mappings larger than 8 MiB. Errors are those of
+ * process_dir_open(), and -EPERM as above.
  */
-int process_pages_touch_stacks(pid_t pid, size_t maps_max);
+int process_pages_touch_stacks(pid_t pid, size_t maps_max, StackPages *pages);

@@ -7,15 +7,18 @@
 
 #include "unwinder.h"
 
+#include <dirent.h>
 #include <dlfcn.h>
 #include <fcntl.h>
 #include <inttypes.h>
+#include <pthread.h>
 #include <setjmp.h>
 #include <signal.h>
 #include <stdarg.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/resource.h>
+#include <sys/stat.h>
 #include <sys/uio.h>
 #include <sys/wait.h>
 #include <time.h>
@@ -41,13 +44,21 @@
 #define PRIVATE (UNGUARDED + (STACK_PAGES + 1) * 4096)
 /* One that has lost more than is brought back at once. */
 #define LARGE (STACKS + 0x100000000)
-#define LARGE_PAGES 2048
+#define LARGE_PAGES 1024
+/* Below them all: in shared memory whose file ends behind the first page. */
+#define BEYOND (STACKS - 0x100000000)
+#define BEYOND_PAGES 2048
+/* Of which the process has written the first page alone. */
+#define HOLES (STACKS + 0x200000000)
+#define HOLES_PAGES 2048
+#define MAIN_PAGES 64
 
 /* ---- what can be slow ---- */
 
 static int stalled_fd = -1; /* a pipe: reads of processes wait for its end, as those of a file system that does not answer */
 static bool endless;        /* the next table is not ready before it is to be no more */
 static unsigned delay_ms;   /* of each read of a process */
+static uint64_t own_time;   /* ns, of which each read takes delay_ms, and nothing else any; 0: time goes by as it does */
 static bool swapped;        /* what is read has the mark of pages that are swapped out, where they are not there */
 static unsigned cost;       /* the next table takes so long, s of CPU time, which */
 static unsigned spent;      /* is added to what threads have spent */
@@ -70,7 +81,9 @@ ssize_t __wrap_process_vm_readv(pid_t pid, const struct iovec *local, unsigned l
 
         if (fd >= 0)
                 (void) RETRY_ON_EINTR(read(fd, &c, 1));
-        if (delay_ms > 0)
+        if (own_time > 0)
+                own_time += delay_ms * UINT64_C(1000000);
+        else if (delay_ms > 0)
                 nanosleep(&(struct timespec){ .tv_nsec = delay_ms * 1000000L }, NULL);
         return __real_process_vm_readv(pid, local, n_local, remote, n_remote, flags);
 }
@@ -96,11 +109,14 @@ int __wrap_unwind_table_new(UnwindTable **ret, ElfFile *elf) {
 int __wrap_clock_gettime(clockid_t clock, struct timespec *ret) {
         int r = __real_clock_gettime(clock, ret);
 
+        if (clock == CLOCK_MONOTONIC && own_time > 0)
+                *ret = (struct timespec){ .tv_sec = (time_t) (own_time / 1000000000), .tv_nsec = (long) (own_time % 1000000000) };
         if (clock == CLOCK_THREAD_CPUTIME_ID)
                 ret->tv_sec += __atomic_load_n(&spent, __ATOMIC_ACQUIRE);
         return r;
 }
 
+static const char *told_maps; /* in place of those of a process */
 static bool too_much; /* what there is to read of a process */
 static struct rs_table_process *(*when_read)(void); /* the slot of one that then becomes another program */
 
@@ -112,6 +128,11 @@ int __wrap_process_dir_open(ProcessDir *dir, const char *proc, pid_t pid, size_t
                 return -EFBIG;
         r = __real_process_dir_open(dir, proc, pid, max, ret_maps, ret_size);
 
+        if (r >= 0 && told_maps) {
+                free(*ret_maps);
+                *ret_maps = strdup(told_maps);
+                *ret_size = strlen(told_maps);
+        }
         if (func)
                 __atomic_store_n(&func()->list, 0, __ATOMIC_RELEASE);
         return r;
@@ -133,6 +154,36 @@ static bool map_stack(uint64_t at, size_t pages, bool shared) {
         return madvise((void *) kept, end - kept, MADV_DONTNEED) == 0;
 }
 
+static int holes_fd = -1; /* a child's, too */
+
+static bool map_first_page(uint64_t at, size_t pages, int fd, size_t file_pages) {
+        bool good = fd >= 0 && ftruncate(fd, (off_t) file_pages * 4096) == 0 &&
+                    mmap((void *) (at - 4096), 4096, PROT_NONE, MAP_FIXED | MAP_PRIVATE | MAP_ANONYMOUS, -1, 0) != MAP_FAILED &&
+                    mmap((void *) at, pages * 4096, PROT_READ | PROT_WRITE, MAP_FIXED | MAP_SHARED, fd, 0) != MAP_FAILED;
+
+        if (good)
+                *(volatile char *) at = 1;
+        return good;
+}
+
+static bool map_beyond(void) {
+        int fd = memfd_create("beyond", MFD_CLOEXEC);
+        bool good = map_first_page(BEYOND, BEYOND_PAGES, fd, 1);
+
+        close_fd(fd);
+        return good;
+}
+
+/* From below what is in use now, but for the lowest and the highest of these pages. */
+static __attribute__((noinline)) bool lose_main_stack(void) {
+        volatile char pages[MAIN_PAGES * 4096];
+        uint64_t lowest = ((uint64_t) (uintptr_t) pages + 4095) / 4096 * 4096;
+
+        for (size_t i = 0; i < sizeof(pages); i += 4096)
+                pages[i] = 1;
+        return madvise((void *) (lowest + 4096), (MAIN_PAGES - 4) * 4096, MADV_DONTNEED) == 0;
+}
+
 static bool map_untouchable(uint64_t at, size_t size) {
         return mmap((void *) at, size, PROT_NONE, MAP_FIXED | MAP_PRIVATE | MAP_ANONYMOUS, -1, 0) != MAP_FAILED;
 }
@@ -141,6 +192,33 @@ static bool map_untouchable(uint64_t at, size_t size) {
 static bool map_stacks(void) {
         return map_untouchable(STACKS, PRIVATE - STACKS) && map_stack(GUARDED, STACK_PAGES, true) &&
                map_stack(UNGUARDED, STACK_PAGES, true) && map_stack(PRIVATE, STACK_PAGES, false);
+}
+
+static void child_main(int in, int out);
+
+typedef struct Rest {
+        pthread_t leader;
+        int in, out;
+} Rest;
+
+static void *go_on(void *data) {
+        const Rest *rest = data;
+
+        if (pthread_join(rest->leader, NULL) != 0 || write(rest->out, "t", 1) != 1)
+                _exit(1);
+        child_main(rest->in, rest->out);
+        return NULL;
+}
+
+/* Another thread answers from then on. */
+static void leave(int in, int out) {
+        static Rest rest;
+        pthread_t thread;
+
+        rest = (Rest){ .leader = pthread_self(), .in = in, .out = out };
+        if (pthread_create(&thread, NULL, go_on, &rest) != 0)
+                _exit(1);
+        pthread_exit(NULL);
 }
 
 /* Answers each byte when it has done what that asks for. */
@@ -171,8 +249,18 @@ static void child_main(int in, int out) {
                         _exit(1);
                 if (c == 's' && !map_stacks())
                         _exit(1);
-                if (c == 'b' && !(map_untouchable(LARGE - 4096, 4096) && map_stack(LARGE, LARGE_PAGES, true)))
+                if (c == 'b' && !(map_untouchable(LARGE - 4096, 4096) && map_stack(LARGE, LARGE_PAGES, false)))
                         _exit(1);
+                if (c == 'e' && !map_beyond())
+                        _exit(1);
+                if (c == 'h' && !map_first_page(HOLES, HOLES_PAGES, holes_fd, HOLES_PAGES + 1))
+                        _exit(1);
+                if (c == 'H' && !map_first_page(HOLES, HOLES_PAGES + 1, holes_fd, HOLES_PAGES + 1))
+                        _exit(1);
+                if (c == 'w' && !lose_main_stack())
+                        _exit(1);
+                if (c == 't')
+                        leave(in, out);
                 if (c == 'u' && setuid(65534) < 0)
                         _exit(1);
                 if (write(out, &c, 1) != 1)
@@ -489,31 +577,65 @@ static void test_every_page(_unused_ void **state) {
 
         child_do(&child, 'a');
         without.n_pages = 0;
-        assert_return_code(process_pages_touch_code(child.pid, &without, 1, true), 0);
+        assert_return_code(process_pages_touch_code(child.pid, SIZE, &without, 1, true), 0);
         assert_int_equal(count_pages_at(&child, m.start, 256), 0);
-        assert_return_code(process_pages_touch_code(child.pid, &m, 1, false), 0);
+        assert_return_code(process_pages_touch_code(child.pid, SIZE, &m, 1, false), 0);
         assert_int_equal(count_pages_at(&child, m.start, 256), 16);
         /* What takes too long is left as it is. */
         delay_ms = 15;
-        assert_return_code(process_pages_touch_code(child.pid, &m, 1, true), 0);
+        assert_return_code(process_pages_touch_code(child.pid, SIZE, &m, 1, true), 0);
         delay_ms = 0;
         assert_in_range(count_pages_at(&child, m.start, 256), 17, 240);
         /* What is not there is left out. */
         m.end += UNTOUCHED_SIZE;
-        assert_return_code(process_pages_touch_code(child.pid, &m, 1, true), 0);
+        assert_return_code(process_pages_touch_code(child.pid, SIZE, &m, 1, true), 0);
         assert_int_equal(count_pages_at(&child, m.start, 256), 256);
         child_end(&child);
         child_end(&gone);
-        assert_int_equal(process_pages_touch_code(gone.pid, &m, 1, true), -ESRCH);
+        assert_int_equal(process_pages_touch_code(gone.pid, SIZE, &m, 1, true), -ESRCH);
         if (geteuid() != 0)
-                assert_int_equal(process_pages_touch_code(1, &m, 1, true), -EPERM);
+                assert_int_equal(process_pages_touch_code(1, SIZE, &m, 1, true), -EPERM);
         else {
                 child = child_new();
                 child_do(&child, 'a');
                 child_do(&child, 'u'); /* has its /proc/PID owned by root */
-                assert_int_equal(process_pages_touch_code(child.pid, &m, 1, true), -EPERM);
+                assert_int_equal(process_pages_touch_code(child.pid, SIZE, &m, 1, true), -EPERM);
                 child_end(&child);
         }
+}
+
+static uint64_t find_main_stack(const Child *child, size_t *ret_pages) {
+        uint64_t start = 0, end = 0;
+        char path[64], line[1024];
+        FILE *maps;
+
+        snprintf(path, sizeof(path), "/proc/%d/maps", (int) child->pid);
+        maps = fopen(path, "re");
+        assert_non_null(maps);
+        while (fgets(line, sizeof(line), maps))
+                if (strstr(line, "[stack]"))
+                        assert_int_equal(sscanf(line, "%" SCNx64 "-%" SCNx64, &start, &end), 2);
+        fclose(maps);
+        assert_true(end > start);
+        *ret_pages = (end - start) / 4096;
+        return start;
+}
+
+static pid_t find_other_thread(const Child *child) {
+        const struct dirent *entry;
+        char path[64];
+        pid_t tid = 0;
+        DIR *tasks;
+
+        snprintf(path, sizeof(path), "/proc/%d/task", (int) child->pid);
+        tasks = opendir(path);
+        assert_non_null(tasks);
+        while ((entry = readdir(tasks)))
+                if (entry->d_name[0] != '.' && atoi(entry->d_name) != child->pid)
+                        tid = atoi(entry->d_name);
+        closedir(tasks);
+        assert_true(tid > 0);
+        return tid;
 }
 
 static bool has_stack(_unused_ Fixture *f, const Child *child, uint64_t n) {
@@ -541,54 +663,164 @@ static void test_stacks(void **state) {
         child_end(&child);
 }
 
+static void touch_stacks(const Child *child, StackPages *pages, bool as_swapped) {
+        own_time = 1000000000;
+        swapped = as_swapped;
+        assert_return_code(process_pages_touch_stacks(child->pid, SIZE, pages), 0);
+        swapped = false;
+        own_time = 0;
+}
+
 /* Memory of its own may be missing for two reasons. */
 static void test_swapped_stacks(_unused_ void **state) {
         Child child = child_new();
 
         child_do(&child, 's');
-        swapped = true;
-        assert_return_code(process_pages_touch_stacks(child.pid, SIZE), 0);
-        swapped = false;
+        touch_stacks(&child, &(StackPages){}, true);
         assert_int_equal(count_pages_at(&child, GUARDED, STACK_PAGES), STACK_USED);
         assert_int_equal(count_pages_at(&child, UNGUARDED, STACK_PAGES), STACK_KEPT);
         assert_int_equal(count_pages_at(&child, PRIVATE, STACK_PAGES), STACK_USED);
         child_end(&child);
 }
 
-/* So many at a time, and the rest the next time. */
+/* So many of one at a time, and the rest the next time; where each is slow, fewer. */
 static void test_large_stack(_unused_ void **state) {
         const size_t used = LARGE_PAGES - (STACK_PAGES - STACK_USED);
         Child child = child_new();
-        unsigned times = 0;
+        StackPages pages = {};
 
         child_do(&child, 'b');
         assert_int_equal(count_pages_at(&child, LARGE, LARGE_PAGES), STACK_KEPT);
-        do {
-                size_t before = count_pages_at(&child, LARGE, LARGE_PAGES);
+        touch_stacks(&child, &pages, true);
+        assert_int_equal(count_pages_at(&child, LARGE, LARGE_PAGES), STACK_KEPT + 128);
+        /* Now the main thread's, which come first, are there, too. */
+        delay_ms = 15;
+        touch_stacks(&child, &pages, true);
+        delay_ms = 0;
+        assert_int_equal(count_pages_at(&child, LARGE, LARGE_PAGES), STACK_KEPT + 128 + 16);
+        for (size_t n = STACK_KEPT + 128 + 16; n < used;) {
+                touch_stacks(&child, &pages, true);
+                n = MIN(n + 128, used);
+                assert_int_equal(count_pages_at(&child, LARGE, LARGE_PAGES), n);
+        }
+        child_end(&child);
+}
 
-                assert_return_code(process_pages_touch_stacks(child.pid, SIZE), 0);
-                /* The kernel may map some with the last one. */
-                assert_in_range(count_pages_at(&child, LARGE, LARGE_PAGES), before + 1, before + 1024 + 16);
-                times++;
-        } while (count_pages_at(&child, LARGE, LARGE_PAGES) < used);
-        assert_true(times >= 2);
-        assert_int_equal(count_pages_at(&child, LARGE, LARGE_PAGES), used);
+/* What is never to be read keeps no other stack out, and least of all the main thread's. */
+static void test_beyond_the_end(_unused_ void **state) {
+        Child child = child_new();
+        StackPages pages = {};
+        uint64_t main_stack;
+        size_t n, before;
+
+        child_do(&child, 'e');
+        child_do(&child, 's');
+        child_do(&child, 'w');
+        main_stack = find_main_stack(&child, &n);
+        before = count_pages_at(&child, main_stack, n);
+        delay_ms = 25; /* a batch a call */
+        touch_stacks(&child, &pages, true);
+        assert_int_equal(count_pages_at(&child, main_stack, n), before + 8);
+        assert_int_equal(count_pages_at(&child, GUARDED, STACK_PAGES), STACK_KEPT);
+        /* Without the mark nothing is missing there. */
+        touch_stacks(&child, &pages, false);
+        assert_int_equal(count_pages_at(&child, GUARDED, STACK_PAGES), STACK_KEPT);
+        touch_stacks(&child, &pages, false);
+        assert_true(count_pages_at(&child, GUARDED, STACK_PAGES) > STACK_KEPT);
+        delay_ms = 0;
+        /* Nor do tries count. */
+        for (unsigned i = 0; i < 300; i++)
+                touch_stacks(&child, &pages, true);
+        assert_true(count_pages_at(&child, main_stack, n) >= before + MAIN_PAGES - 4);
+        assert_int_equal(count_pages_at(&child, GUARDED, STACK_PAGES), STACK_USED);
+        assert_int_equal(count_pages_at(&child, PRIVATE, STACK_PAGES), STACK_USED);
+        child_end(&child);
+}
+
+/* What never was cannot be told from what was lost: so much may come to be, and never more. */
+static void test_holes(_unused_ void **state) {
+        StackPages pages = {};
+        struct stat st;
+        Child child;
+
+        holes_fd = memfd_create("holes", MFD_CLOEXEC);
+        assert_return_code(holes_fd, errno);
+        child = child_new();
+        child_do(&child, 'H'); /* one page too large */
+        touch_stacks(&child, &pages, false);
+        assert_return_code(fstat(holes_fd, &st), errno);
+        assert_int_equal(st.st_blocks, 8);
+        child_end(&child);
+        child = child_new();
+        child_do(&child, 'h');
+        for (unsigned i = 0; i < 10; i++)
+                touch_stacks(&child, &pages, false);
+        assert_return_code(fstat(holes_fd, &st), errno);
+        assert_int_equal(st.st_blocks, 8 + 256 * 8);
+        child_end(&child);
+        holes_fd = close_fd(holes_fd);
+}
+
+/* A file of somebody's may be called like memory. */
+static void test_named_like_memory(_unused_ void **state) {
+        static const char start[] = "2fffffffe000-300000001000 ---p 00000000 00:00 0\n"
+                                    "300000001000-300000041000 rw-s 00000000 00:01 1 ";
+        static const char *const others[] = { "/memfd:stack", "/dev/zero", "/home/memfd:stack (deleted)", "/memfd:s (deleted) " };
+        static const char *const memory[] = { "/memfd:stack (deleted)", "/dev/zero (deleted)" };
+        char maps[512];
+        Child child;
+
+        told_maps = maps;
+        for (size_t i = 0; i < ELEMENTSOF(others) + ELEMENTSOF(memory); i++) {
+                bool is_memory = i >= ELEMENTSOF(others);
+
+                snprintf(maps, sizeof(maps), "%s%s\n", start, is_memory ? memory[i - ELEMENTSOF(others)] : others[i]);
+                child = child_new();
+                child_do(&child, 's');
+                touch_stacks(&child, &(StackPages){}, false);
+                assert_int_equal(count_pages_at(&child, GUARDED, STACK_PAGES), is_memory ? STACK_USED : STACK_KEPT);
+                child_end(&child);
+        }
+        told_maps = NULL;
+}
+
+/* Memory is then another thread's. */
+static void test_without_leader(_unused_ void **state) {
+        struct rs_table_mapping m = { .start = UNTOUCHED, .end = UNTOUCHED + UNTOUCHED_SIZE, .n_pages = 1 };
+        char c;
+        struct iovec to = { .iov_base = &c, .iov_len = 1 }, from = { .iov_base = &c, .iov_len = 1 };
+        Child child = child_new(), thread = child;
+
+        child_do(&child, 'a');
+        child_do(&child, 's');
+        child_do(&child, 't');
+        for (unsigned i = 0; __real_process_vm_readv(child.pid, &to, 1, &from, 1, 0) >= 0; i++) {
+                assert_true(i < 1000);
+                pause_ms(1);
+        }
+        thread.pid = find_other_thread(&child);
+        assert_int_equal(count_pages_at(&thread, GUARDED, STACK_PAGES), STACK_KEPT);
+        touch_stacks(&child, &(StackPages){}, false);
+        assert_int_equal(count_pages_at(&thread, GUARDED, STACK_PAGES), STACK_USED);
+        assert_return_code(process_pages_touch_code(child.pid, SIZE, &m, 1, true), 0);
+        assert_int_equal(count_pages_at(&thread, m.start, 256), 256);
         child_end(&child);
 }
 
 static void test_stacks_of_others(_unused_ void **state) {
         Child child = child_new();
+        StackPages pages = {};
 
         child_do(&child, 's');
         child_do(&child, 'm');
-        assert_int_equal(process_pages_touch_stacks(child.pid, 100000), -EFBIG);
+        assert_int_equal(process_pages_touch_stacks(child.pid, 100000, &pages), -EFBIG);
         if (geteuid() == 0) {
                 child_do(&child, 'u');
-                assert_int_equal(process_pages_touch_stacks(child.pid, SIZE), -EPERM);
+                assert_int_equal(process_pages_touch_stacks(child.pid, SIZE, &pages), -EPERM);
         }
         assert_int_equal(count_pages_at(&child, GUARDED, STACK_PAGES), STACK_KEPT);
         child_end(&child);
-        assert_int_equal(process_pages_touch_stacks(child.pid, SIZE), -ESRCH);
+        assert_int_equal(process_pages_touch_stacks(child.pid, SIZE, &pages), -ESRCH);
 }
 
 /* Its end was not told, and the number is another's. */
@@ -772,6 +1004,10 @@ int main(int argc, char **argv) {
                 cmocka_unit_test_setup_teardown(test_stacks, set_up, tear_down),
                 cmocka_unit_test(test_swapped_stacks),
                 cmocka_unit_test(test_large_stack),
+                cmocka_unit_test(test_beyond_the_end),
+                cmocka_unit_test(test_holes),
+                cmocka_unit_test(test_named_like_memory),
+                cmocka_unit_test(test_without_leader),
                 cmocka_unit_test(test_stacks_of_others),
                 cmocka_unit_test_setup_teardown(test_reuse, set_up, tear_down),
                 cmocka_unit_test_setup_teardown(test_gone, set_up, tear_down),

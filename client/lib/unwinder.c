@@ -83,6 +83,7 @@ struct Process {
         uint64_t follow_interval;
         uint64_t touch_next, touch_interval;
         bool missing; /* a walk found a page that was not there */
+        StackPages stacks;
 };
 
 struct Unwinder {
@@ -230,6 +231,7 @@ static void become_new(Unwinder *u, Process *process) {
         process->touch_due = process->touch_next = 0;
         process->touch_interval = TOUCH_MIN;
         process->missing = false;
+        process->stacks = (StackPages){};
 }
 
 static void retry_later(Unwinder *u, Process *process) {
@@ -407,10 +409,10 @@ static void touch_process(Unwinder *u, Process *process) {
          * As long as no walk says that one is missing, it need not be each of them. Who may not once, as where Yama forbids
          * it, need not try again so soon.
          */
-        if (process_pages_touch_code((pid_t) process->pid, mappings, n, process->missing) == -EPERM)
+        if (process_pages_touch_code((pid_t) process->pid, MAPS_MAX, mappings, n, process->missing) == -EPERM)
                 process->touch_interval = TOUCH_MAX;
         else if (process->missing)
-                (void) process_pages_touch_stacks((pid_t) process->pid, MAPS_MAX);
+                (void) process_pages_touch_stacks((pid_t) process->pid, MAPS_MAX, &process->stacks);
         process->touch_next = now_ns(CLOCK_MONOTONIC) + process->touch_interval;
         process->touch_interval = MIN(process->touch_interval * 2, TOUCH_MAX);
         u->credit -= (int64_t) (now_ns(CLOCK_THREAD_CPUTIME_ID) - before);
