@@ -714,6 +714,9 @@ static void test_beyond_the_end(_unused_ void **state) {
         size_t n, before;
 
         child_do(&child, 'e');
+        for (unsigned i = 0; i < 300; i++) /* these tries do not count */
+                touch_stacks(&child, &pages, false);
+        pages.next = 0;
         child_do(&child, 's');
         child_do(&child, 'w');
         main_stack = find_main_stack(&child, &n);
@@ -727,10 +730,13 @@ static void test_beyond_the_end(_unused_ void **state) {
         assert_int_equal(count_pages_at(&child, GUARDED, STACK_PAGES), STACK_KEPT);
         touch_stacks(&child, &pages, false);
         assert_true(count_pages_at(&child, GUARDED, STACK_PAGES) > STACK_KEPT);
+        /* One of its pages is tried, and no more of them. */
+        pages.next = 0;
+        delay_ms = 3;
+        touch_stacks(&child, &pages, false);
+        assert_int_equal(count_pages_at(&child, GUARDED, STACK_PAGES), STACK_USED);
         delay_ms = 0;
-        /* Nor do tries count. */
-        for (unsigned i = 0; i < 300; i++)
-                touch_stacks(&child, &pages, true);
+        touch_stacks(&child, &pages, true);
         assert_true(count_pages_at(&child, main_stack, n) >= before + MAIN_PAGES - 4);
         assert_int_equal(count_pages_at(&child, GUARDED, STACK_PAGES), STACK_USED);
         assert_int_equal(count_pages_at(&child, PRIVATE, STACK_PAGES), STACK_USED);
