@@ -500,6 +500,22 @@ static __always_inline int unwind_is_code(struct unwind *u, __u64 address) {
         return is_code;
 }
 
+/*
+ * Whether this is what goroutines are made to return to: runtime.goexit, after its first instruction, which does nothing, and
+ * before its second, a call. As much is asked of it as of a return address.
+ */
+static __always_inline bool begins_goroutine(__u64 address) {
+        __u64 code = 0;
+
+        if (address < CODE_ADDRESS_MIN || address >= TASK_SIZE_MAX || address % CODE_ALIGNMENT != 0)
+                return false;
+#if defined(__TARGET_ARCH_x86)
+        return unwind_read_bytes(&code, 2, address - 1) == 0 && code == 0xe890; /* nop; call */
+#else
+        return unwind_read_bytes(&code, 8, address - 4) == 0 && (__u32) code == 0xaa0003e0 && code >> 58 == 0x25; /* mov x0, x0; bl */
+#endif
+}
+
 #define NOT_GUESSED (RS_FRAMES_MAX + 1)
 /* How far a frame may be from the one inside it, bytes, for a frame pointer to be believed where no rule says so. */
 #define GUESS_DISTANCE_MAX (1ULL << 20)
@@ -512,8 +528,7 @@ static __always_inline int unwind_is_code(struct unwind *u, __u64 address) {
 
 /*
  * A step by frame pointer, if it looks like one; GUESS_NONE: nothing was done. GUESS_END: there were such steps, and they
- * have come to a frame pointer of 0, as a chain's end is marked; or to one that is saved beside what nothing has called:
- * so goroutines begin.
+ * have come to a frame pointer of 0, as a chain's end is marked; or to one that is saved beside where a goroutine begins.
  */
 __noinline int unwind_guess(void) {
         struct scratch *s = scratch_get();
@@ -538,10 +553,8 @@ __noinline int unwind_guess(void) {
 #endif
         if (!unwind_recall(&s->unwind, pair[1], s->unwind.rule_words)) {
                 if (call_before(pair[1]) != CALL_BEFORE)
-                        return !far && pair[0] == 0 && s->unwind.guessed_at != NOT_GUESSED &&
-                                               unwind_is_code(&s->unwind, pair[1]) == CALL_BEFORE
-                                       ? GUESS_END
-                                       : GUESS_NONE;
+                        return pair[0] == 0 && s->unwind.guessed_at != NOT_GUESSED && begins_goroutine(pair[1]) ? GUESS_END
+                                                                                                          : GUESS_NONE;
                 s->unwind.lookup = pair[1] - 1;
                 if (!unwind_find_mapping())
                         return GUESS_NONE;
