@@ -106,6 +106,7 @@ def shape(line):
     if row and not line.rstrip().endswith("start"):
         line = line[: row.start(2)]
     line = re.sub(r"^(Host\s).*", r"\1", line)
+    line = re.sub(r"^(Stacks\s[^;]*);.*", r"\1", line)  # what else they are by is another time's
     line = re.sub(r"\b(cpu-clock|cpu-cycles)\b", "EVENT", line)
     return re.sub(r"\s+", " ", re.sub(r"\d+", "0", line)).strip()
 
