@@ -9,32 +9,47 @@
 
 #include "control.h"
 #include "kernel.h"
+#include "repeat.h"
 #include "rule.h"
 #include "tracked.h"
 
 /* Further up is not looked: then the task is in none. */
 #define CGROUP_DEPTH_MAX 64
 
+struct cgroup_search {
+        __u64 css;
+        __u32 kind;
+        int target; /* 0: none so far */
+};
+
+static long cgroup_turn(__u32 i, void *context) {
+        struct cgroup_search *search = context;
+        struct cgroup_subsys_state *css = (void *) search->css, *parent;
+        struct rs_tracked *tracked;
+        struct kernfs_node *node;
+        struct cgroup *cgroup;
+        __u64 id;
+
+        if (READ_FAILS(cgroup, css->cgroup) || !cgroup || READ_FAILS(node, cgroup->kn) || !node || READ_FAILS(id, node->id))
+                return TURN_IS_LAST;
+        tracked = tracked_find(search->kind, id);
+        if (tracked) {
+                search->target = tracked->target & RS_SAMPLE_TARGET_MASK;
+                return TURN_IS_LAST;
+        }
+        if (READ_FAILS(parent, css->parent) || !parent)
+                return TURN_IS_LAST;
+        search->css = (__u64) parent;
+        return TURN_GOES_ON;
+}
+
 /* The target, 0: none. For the verifier a function of its own, and a plain number (rule.h says why). */
 __noinline int cgroup_target_above(__u64 address, __u32 kind) {
-        struct cgroup_subsys_state *css = (void *) address;
+        struct cgroup_search search = {.css = address, .kind = kind};
 
-        for (int i = 0; i < CGROUP_DEPTH_MAX && css; i++) {
-                struct rs_tracked *tracked;
-                struct kernfs_node *node;
-                struct cgroup *cgroup;
-                __u64 id;
-
-                if (READ_FAILS(cgroup, css->cgroup) || !cgroup || READ_FAILS(node, cgroup->kn) || !node ||
-                    READ_FAILS(id, node->id))
-                        return 0;
-                tracked = tracked_find(kind, id);
-                if (tracked)
-                        return tracked->target & RS_SAMPLE_TARGET_MASK;
-                if (READ_FAILS(css, css->parent))
-                        return 0;
-        }
-        return 0;
+        if (address != 0)
+                repeat(CGROUP_DEPTH_MAX, cgroup_turn, &search);
+        return search.target;
 }
 
 static __always_inline int cgroup_target_v1(struct css_set *set) {
