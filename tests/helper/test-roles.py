@@ -44,7 +44,7 @@ FDS = {
     # The sampler of eight slots, four process programs, the iterator; ring, counters and control maps.
     # Ring, counters, and what a session still writes: targets, rates, kernel ranges, its question. /dev/null stands where
     # the other maps were.
-    "session": {"socket": 2, "/dev/null": 13, "anon_inode:bpf-map": 6, "anon_inode:bpf-prog": None,
+    "session": {"socket": 2, "/dev/null": 14, "anon_inode:bpf-map": 6, "anon_inode:bpf-prog": None,
                 "anon_inode:btf": None},
 }
 
