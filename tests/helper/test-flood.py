@@ -25,7 +25,7 @@ LATER = h.ERROR + "Later"
 MIB = 1 << 20
 OPENS, OPENS_MINUTE = 60, 30  # helper/budget.h
 TICK = os.sysconf("SC_CLK_TCK")
-HZ, BUSY_SECONDS = 499, 4
+HZ, BUSY_SECONDS, FLOODS = 499, 4, 7
 BUSY = f"import time\nwhile time.process_time() < {BUSY_SECONDS}: pass\n"
 
 
@@ -166,7 +166,7 @@ def check_sessions():
 
 
 def test_flood():
-    """Everything at once. What is left of it is nothing, and a second flood needs no more than the first."""
+    """Everything at once. What is left of it is nothing, and there is a flood that needs no more than the one before."""
     def flood_beside(recording):
         with flood.Flood(A) as f:
             while recording.process.poll() is None:
@@ -183,14 +183,16 @@ def test_flood():
     h.until("all sessions have ended", lambda: not h.role_pids("session"))
     flat = h.Flat()
     roles = [h.only("front"), h.only("keeper")]
-    flood_beside(Recording("first.ringside"))
-    flat.check(30)
-    before = memory(roles)
-    flood_beside(Recording("second.ringside"))
-    flat.check(30)
+    sizes = []
+    # The heap keeps what the worst moment needed, and the worst is not in every flood. What leaks grows in each: 40,000
+    # sessions are refused in one, and as many calls answered.
+    while len(sizes) < 2 or sizes[-1] > sizes[-2] + 8:
+        h.check(len(sizes) < FLOODS, f"front and keeper grow in every flood: {sizes} KiB")
+        flood_beside(Recording("flood.ringside"))
+        flat.check(30)
+        sizes.append(memory(roles))
     h.check([h.only("front"), h.only("keeper")] == roles, "the helper was started again")
-    print(f"    front and keeper: {before} KiB, then {memory(roles)} KiB", flush=True)
-    h.check(memory(roles) <= before + 64, f"front and keeper grew from {before} to {memory(roles)} KiB")
+    print(f"    front and keeper: {sizes} KiB", flush=True)
     with B.connect() as b:
         h.open_session(b, patient=False).close()
 
