@@ -217,6 +217,10 @@ static int front_probe(Front *front) {
         if (r <= 0 || packet.size != sizeof(report) || report.op != KEEPER_PROBE)
                 return -ECONNRESET;
         memcpy(front->probe, report.probe, sizeof(front->probe));
+        front->missing = report.error == RS_ERROR_NO_BTF     ? FRONT_ERROR_NO_BTF
+                         : report.error == RS_ERROR_LOCKDOWN ? FRONT_ERROR_LOCKDOWN
+                         : report.error == RS_ERROR_KERNEL   ? FRONT_ERROR_KERNEL
+                                                             : NULL;
         return 0;
 }
 

@@ -25,6 +25,9 @@
 #define FRONT_ERROR_PENDING FRONT_ERROR("Pending")
 #define FRONT_ERROR_NO_EVENT FRONT_ERROR("NoEvent")
 #define FRONT_ERROR_FAILED FRONT_ERROR("Failed")
+#define FRONT_ERROR_KERNEL FRONT_ERROR("Kernel")
+#define FRONT_ERROR_NO_BTF FRONT_ERROR("NoBTF")
+#define FRONT_ERROR_LOCKDOWN FRONT_ERROR("Lockdown")
 
 #define FRONT_ACTION_OWN "org.ringside.helper1.profile-own"
 #define FRONT_ACTION_KERNEL "org.ringside.helper1.profile-kernel"
@@ -52,6 +55,7 @@ typedef struct Front {
         Budget budget;
         uint32_t last_id;
         int32_t probe[RS_EVENTS_MAX]; /* errno for each EventType */
+        const char *missing; /* the error that says why there can be no session at all, NULL: none is known */
         Request *requests[FRONT_REQUESTS_MAX];
         FrontCaller callers[FRONT_CALLERS_MAX];
         unsigned last_caller;

@@ -165,6 +165,7 @@ static int keeper_answer_front(Keeper *keeper) {
                                        : EINVAL;
                 break;
         case KEEPER_PROBE:
+                report.error = sampler_probe();
                 for (size_t i = 0; i < event_type_count(); i++)
                         report.probe[i] = -perf_event_probe(event_type_get(i)->id);
                 break;

@@ -22,7 +22,7 @@
 
 enum keeper_op {
         KEEPER_SPAWN = 1, /* with the session's end of a client's socket */
-        KEEPER_PROBE = 2, /* which events open here */
+        KEEPER_PROBE = 2, /* which events open here, and what is missing for any session */
         KEEPER_MAPS = 3,  /* which maps are alive? */
         KEEPER_ENDED = 4, /* report only: the session's process is gone */
         KEEPER_REVOKE = 5, /* this session is to end, for its grant is withdrawn; unanswered */
@@ -37,7 +37,7 @@ struct keeper_request {
 struct keeper_report {
         uint32_t op;
         uint32_t id;
-        int32_t error;  /* SPAWN: errno; MAPS: -errno, it cannot tell */
+        int32_t error;  /* SPAWN: errno; MAPS: -errno, it cannot tell; PROBE: enum rs_error */
         uint32_t n;     /* MAPS: of them; ENDED: how often everybody waited for this session */
         int32_t probe[RS_EVENTS_MAX]; /* PROBE: errno for each EventType, in list order */
         struct rs_map_info maps[KEEPER_MAPS_MAX];

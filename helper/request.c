@@ -328,6 +328,9 @@ int request_start(sd_bus_message *m, void *userdata, sd_bus_error *error) {
                         return sd_bus_error_setf(error, FRONT_ERROR_NO_EVENT, "%s: %s",
                                                  event_type_by_id(options.grant.events[e].id)->name, problem);
         }
+        /* Before anybody is asked for a password. */
+        if (front->missing)
+                return sd_bus_error_set(error, front->missing, "The programs of a session cannot be loaded into this kernel.");
         for (size_t i = 0; i < FRONT_REQUESTS_MAX; i++)
                 if (!front->requests[i])
                         free_index = i;

@@ -70,6 +70,14 @@ static enum rs_error error_of_load(int error) {
         return RS_ERROR_KERNEL;
 }
 
+enum rs_error sampler_probe(void) {
+        /* It came with the iterator over one process, which the programs need, and which only a process could show. */
+        int r = libbpf_probe_bpf_helper(BPF_PROG_TYPE_PERF_EVENT, BPF_FUNC_user_ringbuf_drain, NULL);
+        enum rs_error error = error_of_load(0);
+
+        return error == RS_ERROR_KERNEL && r != 0 ? RS_OK : error;
+}
+
 /* Made by hand rather than by libbpf, for the names by which the keeper finds them again. */
 static int sampler_create_maps(Sampler *sampler, uint32_t id, const struct rs_grant *grant, unsigned n_cpus) {
         LIBBPF_OPTS(bpf_map_create_opts, options, .map_flags = BPF_F_MMAPABLE);

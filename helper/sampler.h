@@ -17,6 +17,8 @@
 
 typedef struct Sampler Sampler;
 
+/* What nobody's programs could be loaded for here, as far as it shows without loading them; RS_OK: nothing is known. */
+enum rs_error sampler_probe(void);
 /* The kernel's types that the programs name: kernel-types.h. */
 int sampler_pick_types(struct kernel_types *ret);
 /*

@@ -52,7 +52,20 @@ static const struct {
          "The journal of ringside-helper.service has more."},
 };
 
+/* What a session would say, said before there is one. */
+static const struct {
+        const char *name;
+        uint32_t error;
+} kernel_errors[] = {
+        {NAME ".Error.Kernel", RS_ERROR_KERNEL},
+        {NAME ".Error.NoBTF", RS_ERROR_NO_BTF},
+        {NAME ".Error.Lockdown", RS_ERROR_LOCKDOWN},
+};
+
 static int bus_error(RingsideError *error, const sd_bus_error *e, int r) {
+        for (size_t i = 0; i < ELEMENTSOF(kernel_errors); i++)
+                if (sd_bus_error_has_name(e, kernel_errors[i].name))
+                        return helper_error(error, kernel_errors[i].error, 0);
         for (size_t i = 0; i < ELEMENTSOF(bus_errors); i++)
                 if (sd_bus_error_has_name(e, bus_errors[i].name))
                         return error_set(error, bus_errors[i].code, bus_errors[i].hint, "%s",

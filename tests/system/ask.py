@@ -23,7 +23,6 @@ HEAD = struct.Struct("<IIQIi")
 HELLO, END, VERSION = 2, 13, 3
 REASONS = {17: "the helper has ended", 18: "withdrawn"}
 WELCOME_GRANTS = 32
-E_KERNEL = 8
 KERNEL, SYSTEM = 0x4, 0x8
 
 
@@ -59,8 +58,6 @@ def hello(session):
     socket.send_fds(session, [HEAD.pack(HELLO, 32, 1, 0, 0) + struct.pack("<II", VERSION, 0)], [own])
     answer, fds, _, _ = socket.recv_fds(session, 4096, 64)
     error, detail = HEAD.unpack_from(answer)[3:]
-    if error == E_KERNEL:
-        sys.exit("granted, but this kernel takes no programs")
     if error:
         sys.exit(f"granted, but HELLO: error {error}, {detail}")
     return struct.unpack_from("<I", answer, WELCOME_GRANTS)[0]
@@ -84,14 +81,13 @@ def main():
         try:
             session = open_session(bus, scope, kernel, agent)
             grants = hello(session)
+            words = ["granted"] + ["kernel"] * bool(grants & KERNEL) + ["system"] * bool(grants & SYSTEM)
         except DBusError as e:
-            print("refused", e.name.rsplit(".", 1)[1])
-            return
-    words = ["granted"] + ["kernel"] * bool(grants & KERNEL) + ["system"] * bool(grants & SYSTEM)
+            words = ["refused", e.name.rsplit(".", 1)[1]]
     if agent and agent.asked:
         words += ["after"] + agent.asked
     print(" ".join(words), flush=True)
-    if "--stay" in sys.argv:
+    if "--stay" in sys.argv and words[0] == "granted":
         print("ended:", reason(session))
 
 
