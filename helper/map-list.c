@@ -9,17 +9,12 @@
 #include "maps.skel.h"
 #include "util.h"
 
-static void maps_bpf_destroyp(struct maps_bpf **skeleton) {
-        maps_bpf__destroy(*skeleton);
-}
-
-static void bpf_link_destroyp(struct bpf_link **link) {
-        bpf_link__destroy(*link);
-}
+DEFINE_CLEANUP(struct maps_bpf, maps_bpf__destroy);
+DEFINE_CLEANUP(struct bpf_link, bpf_link__destroy);
 
 int map_list_open(void) {
-        _cleanup_(maps_bpf_destroyp) struct maps_bpf *skeleton = NULL;
-        _cleanup_(bpf_link_destroyp) struct bpf_link *link = NULL;
+        _cleanup_(maps_bpf__destroyp) struct maps_bpf *skeleton = NULL;
+        _cleanup_(bpf_link__destroyp) struct bpf_link *link = NULL;
         int fd;
 
         skeleton = maps_bpf__open_and_load();

@@ -59,12 +59,10 @@ int perf_event_open_one(const struct rs_event *event, const struct perf_event_re
                 return r;
         fd = open_in_time(&attr, request->tid, request->cpu);
         r = privileges_raise_sys_admin(false);
-        if (r < 0) {
-                if (fd >= 0)
-                        close_fd(fd);
-                return r;
-        }
-        return fd;
+        if (r >= 0)
+                return fd;
+        close_fd(fd);
+        return r;
 }
 
 int perf_event_probe(uint32_t event_id) {

@@ -45,6 +45,9 @@ struct Sampler {
         int tables_fd; /* -1: none */
         struct bpf_link *process_links[4];
         struct bpf_link *modules_link;
+        int list_fd; /* of mappings: -1, or where it has got to with this process; and up to which address that is, 0: unknown */
+        struct rs_task_info listed;
+        uint64_t listed_to;
         bool started_before;
         unsigned n_cpus;
         size_t n_events;
@@ -192,9 +195,7 @@ static void event_close(SamplerEvent *e) {
         e->link_fd = 0;
 }
 
-static inline void sampler_freep(Sampler **sampler) {
-        sampler_free(*sampler);
-}
+DEFINE_CLEANUP(Sampler, sampler_free);
 
 int sampler_new(Sampler **ret, uint32_t id, const struct rs_grant *grant, const struct kernel_types *types,
                 unsigned n_cpus, enum rs_error *ret_error) {
@@ -208,7 +209,7 @@ int sampler_new(Sampler **ret, uint32_t id, const struct rs_grant *grant, const 
         *ret_error = RS_ERROR_MEMORY;
         if (!sampler)
                 return -ENOMEM;
-        sampler->ring_fd = sampler->counters_fd = sampler->tables_fd = -1;
+        sampler->ring_fd = sampler->counters_fd = sampler->tables_fd = sampler->list_fd = -1;
         sampler->n_cpus = n_cpus;
         libbpf_set_strict_mode(LIBBPF_STRICT_ALL);
         r = sampler_load(sampler, id, grant, types, n_cpus);
@@ -251,6 +252,7 @@ Sampler *sampler_free(Sampler *sampler) {
         for (size_t i = 0; i < sampler->n_events; i++)
                 event_close(&sampler->events[i]);
         sampler_bpf__destroy(sampler->skeleton);
+        close_fd(sampler->list_fd);
         close_fd(sampler->ring_fd);
         close_fd(sampler->counters_fd);
         close_fd(sampler->tables_fd);
@@ -258,16 +260,8 @@ Sampler *sampler_free(Sampler *sampler) {
         return NULL;
 }
 
-int sampler_get_ring_fd(Sampler *sampler) {
-        return sampler->ring_fd;
-}
-
-int sampler_get_counters_fd(Sampler *sampler) {
-        return sampler->counters_fd;
-}
-
-int sampler_get_tables_fd(Sampler *sampler) {
-        return sampler->tables_fd;
+void sampler_get_fds(const Sampler *sampler, int ret[static 3]) {
+        memcpy(ret, (int[]){sampler->ring_fd, sampler->counters_fd, sampler->tables_fd}, 3 * sizeof(*ret));
 }
 
 /*
@@ -342,54 +336,76 @@ int sampler_describe(Sampler *sampler, int pidfd, struct rs_task_info **ret_task
  * own. So it is not tried where somebody waits already; and if that comes about meanwhile, the session ends,
  * which is better than one that can neither be told to stop nor be stopped.
  */
-static ssize_t read_unless_busy(Sampler *sampler, int pidfd, int fd, void *buffer, size_t size) {
+static int wait_while_busy(Sampler *sampler, int pidfd, struct rs_task_info *ret) {
+        for (int i = 0; i < LIST_TRIES; i++) {
+                _cleanup_free_ struct rs_task_info *tasks = NULL;
+                size_t n;
+
+                /* Where it is not known, as with too many threads, reading says what is wrong. */
+                if (sampler_describe(sampler, pidfd, &tasks, &n) < 0)
+                        return 0;
+                *ret = tasks[0];
+                if (!ret->mm_busy)
+                        return 0;
+                (void) poll(NULL, 0, /* timeout= */ 1);
+        }
+        return -EBUSY;
+}
+
+static ssize_t list_read(Sampler *sampler, struct rs_mappings *ret) {
         static const struct itimerval off, on = {.it_value.tv_sec = LIST_SEC};
-        bool busy = true;
         ssize_t n;
 
-        for (int i = 0; busy && i < LIST_TRIES; i++) {
-                _cleanup_free_ struct rs_task_info *tasks = NULL;
-                size_t n_tasks;
-
-                busy = sampler_describe(sampler, pidfd, &tasks, &n_tasks) >= 0 && tasks[0].mm_busy;
-                if (busy)
-                        (void) poll(NULL, 0, /* timeout= */ 1);
-        }
-        if (busy)
-                return -EBUSY;
         (void) setitimer(ITIMER_REAL, &on, NULL);
-        n = RETRY_ON_EINTR(read(fd, buffer, size));
-        if (n < 0)
-                n = -errno;
+        n = RETRY_ON_EINTR(read(sampler->list_fd, ret->records, sizeof(ret->records)));
+        n = n < 0 ? -errno : n;
         (void) setitimer(ITIMER_REAL, &off, NULL);
         return n;
 }
 
-int sampler_list_mappings(Sampler *sampler, int pidfd, uint64_t from, struct rs_mappings *ret) {
-        _cleanup_close_ int fd = sampler_iterate(sampler->skeleton->progs.list_mappings, pidfd);
+static ssize_t list_begin(Sampler *sampler, int pidfd, uint64_t from, struct rs_mappings *ret) {
         const struct rs_mapping_question question = {.from = from};
         const uint32_t zero = 0;
-        ssize_t n;
 
-        if (fd < 0)
-                return fd;
+        close_fd(sampler->list_fd);
+        sampler->listed_to = 0;
+        sampler->list_fd = sampler_iterate(sampler->skeleton->progs.list_mappings, pidfd);
+        if (sampler->list_fd < 0)
+                return sampler->list_fd;
         if (bpf_map_update_elem(bpf_map__fd(sampler->skeleton->maps.rs_mapping_question), &zero, &question, BPF_ANY) < 0)
                 return -errno;
+        return list_read(sampler, ret);
+}
+
+int sampler_list_mappings(Sampler *sampler, int pidfd, uint64_t from, struct rs_mappings *ret) {
+        struct rs_task_info process = {};
+        ssize_t n = wait_while_busy(sampler, pidfd, &process);
+
+        if (n < 0)
+                return n;
+        /* The kernel goes on where it was: from the beginning it comes by all that was told before. */
+        if (from != 0 && from == sampler->listed_to && process.tgid_root != 0 &&
+            process.tgid_root == sampler->listed.tgid_root && process.process_start == sampler->listed.process_start)
+                n = list_read(sampler, ret);
+        /* Or the thread has gone by which it was, and another has the same memory. */
+        if (n <= 0)
+                n = list_begin(sampler, pidfd, from, ret);
         /* The program says by an error that there is nothing more. */
-        n = read_unless_busy(sampler, pidfd, fd, ret->records, sizeof(ret->records));
         if (n < 0 && n != -EAGAIN)
                 return n;
         if (!pidfd_is_alive(pidfd))
                 return -ESRCH;
         /* The last may be cut off, where pages are large: it comes again. */
         while (n - (ssize_t) ret->size >= (ssize_t) sizeof(struct rs_mapping)) {
-                const struct rs_mapping *r = (const void *) (ret->records + ret->size);
+                const struct rs_mapping *m = (const void *) (ret->records + ret->size);
 
-                if (r->r.len > n - ret->size)
+                if (m->r.len > n - ret->size)
                         break;
-                ret->size += r->r.len;
-                ret->next = r->end;
+                ret->size += m->r.len;
+                ret->next = m->end;
         }
+        sampler->listed = process;
+        sampler->listed_to = n == ret->size ? ret->next : 0;
         return 0;
 }
 

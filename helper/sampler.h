@@ -30,12 +30,10 @@ int sampler_new(Sampler **ret, uint32_t id, const struct rs_grant *grant, const 
 Sampler *sampler_free(Sampler *sampler);
 
 /*
- * Borrowed; the only ones of BPF that may leave the helper: names come as a sealed file. The counters are frozen. Of
- * unwind tables there may be none: -1.
+ * Borrowed; the only ones of BPF that may leave the helper: names come as a sealed file. Those of the ring, of the counters,
+ * which are frozen, and of the unwind tables, -1: there are none.
  */
-int sampler_get_ring_fd(Sampler *sampler);
-int sampler_get_counters_fd(Sampler *sampler);
-int sampler_get_tables_fd(Sampler *sampler);
+void sampler_get_fds(const Sampler *sampler, int ret[static 3]);
 
 /*
  * Whom the access rule is evaluated for, and the number of the client itself: once, before anything is attached. Returns 0

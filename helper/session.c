@@ -122,9 +122,7 @@ static int session_hello(Session *session, const union rs_any_message *any, Pack
                 (void) session_send(session, &welcome.m, sizeof(welcome), NULL, 0);
                 return -ECONNABORTED;
         }
-        fds[0] = sampler_get_ring_fd(session->sampler);
-        fds[1] = sampler_get_counters_fd(session->sampler);
-        fds[2] = sampler_get_tables_fd(session->sampler);
+        sampler_get_fds(session->sampler, fds);
         welcome.nr_fds = fds[2] < 0 ? 2 : 3;
         welcome.fd_kind[2] = fds[2] < 0 ? 0 : RS_FD_TABLES;
         memcpy(welcome.events, session->grant.events, sizeof(welcome.events));

@@ -19,6 +19,8 @@
 #define CREDIT_MAX (50 * 1000000LL)
 /* Of one process: more than 100,000 mappings. */
 #define ANSWERS_MAX 1024
+/* So many in a row, since only whom it told of last the session need not look at from the beginning. */
+#define ANSWERS_IN_A_ROW 16
 #define KNOWN_MAX (1U << 16)
 
 /* What is known of a process. */
@@ -42,6 +44,13 @@ static bool can_read_maps(uint32_t pid) {
 static void enqueue(SessionMaps *maps, SessionMapsRequest request) {
         if (maps->n < SESSION_MAPS_PENDING_MAX)
                 maps->pending[(maps->first + maps->n++) % SESSION_MAPS_PENDING_MAX] = request;
+}
+
+/* There is room: it is where one was taken. */
+static void put_back(SessionMaps *maps, SessionMapsRequest request) {
+        maps->first = (maps->first + SESSION_MAPS_PENDING_MAX - 1) % SESSION_MAPS_PENDING_MAX;
+        maps->pending[maps->first] = request;
+        maps->n++;
 }
 
 static SessionMapsRequest dequeue(SessionMaps *maps) {
@@ -141,7 +150,7 @@ static int deliver(RingsideSession *session, const struct rs_mappings *answer, u
         return n;
 }
 
-/* One answer's worth; what is left goes to the end of the line. */
+/* One answer's worth. What is left is next, unless it has been for long: then it goes to the end of the line. */
 static int ask(RingsideSession *session, SessionMapsRequest wanted, RingsideRecordFunc func, void *userdata) {
         struct rs_maps request = { .from = wanted.from };
         _cleanup_close_ int pidfd = syscall(SYS_pidfd_open, (pid_t) wanted.pid, 0);
@@ -164,12 +173,13 @@ static int ask(RingsideSession *session, SessionMapsRequest wanted, RingsideReco
                 session->malformed++;
                 return 0;
         }
-        if (answer.mappings.next > wanted.from && wanted.n + 1 < ANSWERS_MAX)
-                enqueue(&session->maps, (SessionMapsRequest){
-                                                .pid = wanted.pid,
-                                                .n = wanted.n + 1,
-                                                .from = answer.mappings.next,
-                                        });
+        if (answer.mappings.next > wanted.from && ++wanted.n < ANSWERS_MAX) {
+                wanted.from = answer.mappings.next;
+                if (wanted.n % ANSWERS_IN_A_ROW != 0)
+                        put_back(&session->maps, wanted);
+                else
+                        enqueue(&session->maps, wanted);
+        }
         return deliver(session, &answer.mappings, wanted.pid, func, userdata);
 }
 

@@ -10,8 +10,11 @@
 #include <dirent.h>
 #include <fcntl.h>
 #include <setjmp.h>
+#include <signal.h>
 #include <stdarg.h>
 #include <stddef.h>
+#include <sys/prctl.h>
+#include <sys/wait.h>
 
 #include <cmocka.h>
 
@@ -393,6 +396,44 @@ static void test_maps(void **state) {
         assert_int_equal(count_fds(), fds);
 }
 
+/* Of one process until there is no more, or for long; then it is another's turn. */
+static void test_large_maps(void **state) {
+        static const unsigned turns[][3] = { { 1, 1, 2 }, { 1, 2, 1 } };
+        Fixture *f = *state;
+        int ready[2];
+        pid_t pid;
+        char byte;
+
+        skip_where_all_is_ours();
+        assert_return_code(pipe(ready), errno);
+        pid = fork();
+        if (pid == 0) {
+                (void) prctl(PR_SET_PDEATHSIG, SIGKILL);
+                (void) prctl(PR_SET_DUMPABLE, 0);
+                (void) !write(ready[1], "", 1);
+                pause();
+        }
+        assert_int_equal(read(ready[0], &byte, 1), 1);
+        for (size_t i = 0; i < ELEMENTSOF(turns); i++) {
+                for (size_t j = 0; j < ELEMENTSOF(turns[i]); j++) {
+                        struct rs_mappings a = { .next = j == 0 ? 0x2000 : 0 };
+
+                        add_mapping(&a, turns[i][j] == 1 ? 1 : pid, 0x1000 * (j + 1));
+                        answer(f, &a.m, RS_MAPPINGS, sizeof(a), RS_OK, -1);
+                }
+                f->session->maps.n = 2;
+                f->session->maps.pending[f->session->maps.first] = (SessionMapsRequest){ .pid = 1, .n = i * 15 };
+                f->session->maps.pending[f->session->maps.first + 1] = (SessionMapsRequest){ .pid = pid };
+                assert_int_equal(dispatch(f), 3);
+                assert_int_equal(f->session->maps.n, 0);
+                assert_int_equal(f->session->malformed, 0);
+        }
+        (void) kill(pid, SIGKILL);
+        (void) waitpid(pid, NULL, 0);
+        close(ready[0]);
+        close(ready[1]);
+}
+
 /* What was never asked for is no child's either; the kernel's own threads have nothing; nobody knows who is forgotten. */
 static void test_whose_maps(void **state) {
         static const struct {
@@ -588,6 +629,7 @@ int main(void) {
                 cmocka_unit_test_setup_teardown(test_names_not_given, setup, teardown),
                 cmocka_unit_test_setup_teardown(test_not_granted, setup, teardown),
                 cmocka_unit_test_setup_teardown(test_maps, maps_setup, maps_teardown),
+                cmocka_unit_test_setup_teardown(test_large_maps, maps_setup, maps_teardown),
                 cmocka_unit_test_setup_teardown(test_whose_maps, maps_setup, maps_teardown),
                 cmocka_unit_test_setup_teardown(test_hostile_maps, maps_setup, maps_teardown),
                 cmocka_unit_test_setup_teardown(test_flood, maps_setup, maps_teardown),

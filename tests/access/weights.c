@@ -53,11 +53,12 @@ static bool set_up(Sampler *sampler, uint64_t later) {
 static bool count(Sampler *sampler, uint64_t ring_size, uint64_t *ret_n, uint64_t *ret_weight) {
         _Alignas(8) uint8_t bytes[DECODE_RECORD_MAX];
         bool good = true;
+        int size, fds[3];
         Ring *ring;
-        int size;
 
         *ret_n = *ret_weight = 0;
-        if (ring_new(&ring, sampler_get_ring_fd(sampler), ring_size) < 0)
+        sampler_get_fds(sampler, fds);
+        if (ring_new(&ring, fds[0], ring_size) < 0)
                 return false;
         while ((size = ring_read(ring, bytes, sizeof(bytes))) > 0) {
                 RingsideRecord record;

@@ -13,16 +13,8 @@ struct Sampler {
         size_t n_events;
 };
 
-int sampler_get_ring_fd(_unused_ Sampler *sampler) {
-        return STDERR_FILENO;
-}
-
-int sampler_get_counters_fd(_unused_ Sampler *sampler) {
-        return STDERR_FILENO;
-}
-
-int sampler_get_tables_fd(_unused_ Sampler *sampler) {
-        return STDERR_FILENO;
+void sampler_get_fds(_unused_ const Sampler *sampler, int ret[static 3]) {
+        ret[0] = ret[1] = ret[2] = STDERR_FILENO;
 }
 
 int sampler_set_identity(_unused_ Sampler *sampler, _unused_ const struct rs_identity *identity, _unused_ uint32_t tgid_root,

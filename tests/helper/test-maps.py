@@ -4,7 +4,9 @@ MAPS: the mappings with code of anybody's process, for a session that profile-sy
 /proc/PID/maps shows them to root.
 """
 
+import contextlib
 import ctypes
+import json
 import mmap
 import os
 import signal
@@ -15,6 +17,8 @@ import harness as h
 
 A, B = h.users()
 MAP_FIXED_NOREPLACE = 0x100000
+SYS_bpf, BPF_ENABLE_STATS = {"x86_64": 321, "aarch64": 280}.get(os.uname().machine), 32
+libc_syscall = ctypes.CDLL(None, use_errno=True).syscall
 
 
 def read_maps(pid):
@@ -168,8 +172,26 @@ def map_many(path, n):
             h.check(got == at, f"mapping {i}: {os.strerror(ctypes.get_errno())}")
 
 
+@contextlib.contextmanager
+def counted(helper):
+    """How many mappings a session's program has looked at: the kernel counts how often it runs."""
+    stats = libc_syscall(SYS_bpf, BPF_ENABLE_STATS, ctypes.create_string_buffer(4), 4)
+    h.check(stats >= 0, f"the kernel does not count: {os.strerror(ctypes.get_errno())}")
+
+    def runs():
+        text = subprocess.run(["bpftool", "-j", "prog", "show"], check=True, stdout=subprocess.PIPE, text=True).stdout
+        held = h.bpf_held([helper])
+        return next(p.get("run_cnt", 0) for p in json.loads(text) if ("prog", p["id"]) in held and p.get("name") == "list_mappings")
+
+    before = runs()
+    try:
+        yield lambda: runs() - before
+    finally:
+        os.close(stats)
+
+
 def test_many():
-    """100,000 of them, and each once; what one request costs is bounded by what there is."""
+    """100,000 of them, and each once; and few are looked at again for each answer."""
     n = 100000
     knob = "/proc/sys/vm/max_map_count"
     before = h.read(knob)
@@ -179,12 +201,27 @@ def test_many():
         with tempfile.TemporaryDirectory() as d, Child(lambda: map_many(make(d, "file"), n)) as pid, \
                 granted() as session:
             helper = h.role_pids("session")[0]
-            told, answers = ask_all(session, pid)
+            with counted(helper) as looked_at:
+                told, answers = ask_all(session, pid)
+                visits = looked_at()
             mine = [m for m in told if m.path == d + "/file"]
             h.check([m.start for m in mine] == [0x100000000000 + i * 8192 for i in range(n)], f"{len(mine)} told")
             fields = h.read(f"/proc/{helper}/stat").rpartition(")")[2].split()
             seconds = (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
-            print(f"# {len(told)} mappings in {answers} answers, {seconds:.2f} s of the session's CPU time")
+            print(f"# {len(told)} mappings in {answers} answers, {visits} looked at, {seconds:.2f} s of the session's CPU time")
+            # Before there is no more to be had it is looked for from the beginning.
+            h.check(visits < 4 * n, f"{visits} mappings were looked at for {n}, in {answers} answers")
+            with h.killed(A.spin()) as p:
+                # Another's in between: it begins anew, and goes on where it was to.
+                first = session.maps(pid)
+                other, _ = ask_all(session, p.pid)
+                rest = session.maps(pid, first[2])
+                h.check(other and {m.pid for m in other} == {p.pid}, f"of {({m.pid for m in other})}")
+                h.check([m.start for m in first[1] + rest[1]] == [m.start for m in told][:len(first[1] + rest[1])] and rest[1],
+                        "not the same after another's")
+                # And so it does where it is asked for something again.
+                again = session.maps(pid, first[2])
+                h.check([m.start for m in again[1]] == [m.start for m in rest[1]], "not the same when it is asked for again")
     finally:
         with open(knob, "w") as f:
             f.write(before)
