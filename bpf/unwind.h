@@ -216,7 +216,10 @@ __noinline int unwind_find_mapping(void) {
 /*
  * What was found in the tables, by address: of a return address its rule, and of RS_TABLE_PAGE bytes of code the page. For what
  * costs is to miss the caches at each place that a search comes by. A plain array, racy on purpose: an entry of which
- * two CPUs wrote half each does not fit its tag. The key is of one list of one process, and nobody outside can know it.
+ * two CPUs wrote half each does not fit its tag. The key is of one list of one process and the program it runs, whose code is
+ * at these addresses: that a call stands before one is remembered, too. List and generation are the client's to choose, and
+ * all but the process's part of the key is known to it; that is made with the session's secret, so that nobody can find a
+ * generation with which two processes have the same key.
  */
 struct remembered {
         __u64 tag; /* over the key and all below */

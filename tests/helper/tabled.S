@@ -10,6 +10,8 @@
  *      4  instead, inner is gone to without a call, and finds a return address
  *      5  instead, holder calls inner, with a word on the stack that is the client's to tell, which the last argument picks
  *      6  instead, inner is called on a stack of data that looks like a signal's
+ *      7  instead, former calls inner; at SIGUSR1 it executes this program anew, as with
+ *      8  instead, former's call is overwritten, and inner is gone to with the return address that it would have made
  *
  *      outer   rsp + 32
  *      framed  a frame pointer; the test has no rule for it
@@ -17,10 +19,12 @@
  *      inner   rsp + 8; computes, and asks the kernel for something now and then
  */
 
+#define SYS_mprotect 10
 #define SYS_rt_sigaction 13
 #define SYS_rt_sigreturn 15
 #define SYS_getpid 39
 #define SYS_fork 57
+#define SYS_execve 59
 #define SYS_exit 60
 #define SYS_wait4 61
 #define SYS_kill 62
@@ -36,6 +40,9 @@ FUNCTION(_start):
         mov     (%rsp), %r12            /* argc */
         mov     $-1, %r13               /* turns of inner until exit */
         xor     %ebp, %ebp
+        cmp     $8, %r12
+        je      former
+        jg      latter
         cmp     $6, %r12
         je      4f
         jg      5f
@@ -174,6 +181,41 @@ FUNCTION(jumper):
 not_after:
         hlt
 
+FUNCTION(former):
+        mov     $SYS_rt_sigaction, %eax
+        mov     $SIGUSR1, %edi
+        lea     becoming(%rip), %rsi
+        xor     %edx, %edx
+        mov     $8, %r10d
+        syscall
+        .balign 64
+formerly:
+        call    inner
+        .globl  after_formerly
+after_formerly:
+        hlt
+
+FUNCTION(become):
+        mov     $SYS_execve, %eax
+        lea     itself(%rip), %rdi
+        lea     arguments(%rip), %rsi
+        xor     %edx, %edx
+        syscall
+        hlt
+
+FUNCTION(latter):
+        mov     $SYS_mprotect, %eax
+        mov     $formerly, %edi
+        and     $-4096, %edi
+        mov     $4096, %esi
+        mov     $7, %edx
+        syscall
+        movl    $0x90909090, formerly
+        movb    $0x90, formerly + 4
+        lea     after_formerly(%rip), %rax
+        push    %rax
+        jmp     inner
+
 /* rsp + 40, and rbp + 16: the caller's frame pointer, a word that everybody knows, and the secret. */
 FUNCTION(holder):
         push    %rbp
@@ -201,6 +243,12 @@ inner_end:
         .data
         .balign 8
 action: .quad   handler, SA_RESTORER, restorer, 0
+becoming:
+        .quad   become, SA_RESTORER, restorer, 0
+arguments:
+        .quad   itself, itself, itself, itself, itself, itself, itself, itself, itself, 0
+itself: .asciz  "/proc/self/exe"
+        .balign 8
 secrets:
         .quad   0x1122334455667788, 0x1122334455667789, data_1, data_2, 0x40000000, -0x40000000
         .globl  data_1

@@ -12,6 +12,7 @@ import json
 import mmap
 import os
 import random
+import signal
 import struct
 import subprocess
 import sys
@@ -67,7 +68,8 @@ FORMS = [f"form_{i}" for i in range(1, 14)]
 # Where each rule begins; framed has none. push %rbp is one byte, sub from %rsp four.
 ROWS = sorted([(S["_start"], 1), (S["outer"], 2), (S["outer"] + 4, 3), (S["framed"], 0), (S["middle"], 2),
                (S["middle"] + 5, 4), (S["handler"], 2), (S["handler"] + 4, 5), (S["restorer"] - 1, 6), (S["holder"], OF_HOLDER), (S["inner"], OF_INNER)] +
-              [row for form in FORMS for row in ((S[form], 2), (S[form] + 4, 5))] + [(S["jumper"], 5)])
+              [row for form in FORMS for row in ((S[form], 2), (S[form] + 4, 5))] +
+              [(S["jumper"], 5), (S["former"], 1), (S["become"], 0), (S["latter"], 1)])
 
 
 class Tables:
@@ -120,6 +122,12 @@ class Tables:
         self.forget()
         struct.pack_into("<Q", self.map, place + 16, self.list // 32 << 32 | 3)
         self.used.append((place, 32))
+
+    def share(self, pid, start):
+        """To another process the same list is published, and as of the same generation."""
+        place = (self.slot(pid, start) + (self.slot(pid, start) * 32 == self.place)) % PROCESSES * 32
+        struct.pack_into("<QIIQQ", self.map, place, start, pid, 0, 0, self.generation)
+        struct.pack_into("<Q", self.map, place + 16, self.list_of())
 
     def forget(self):
         """Has the programs look again at what they remember."""
@@ -291,6 +299,34 @@ def test_calls():
         run.tables.publish(run.pid, run.start)
         run.more(20)
         check_stacks(*run.more(), ((), NO_CALL, False))
+
+
+def test_remembered():
+    """
+    That a call stands before an address is not remembered for another process where none does, nor for itself once it
+    has executed something else, even if a client gives both the same list and generation.
+    """
+    def of(pid):
+        run.more(20)
+        samples, stacks = run.more(800)
+        samples = [s for s in samples if s.pid == pid]
+        h.check(len(samples) > 100, f"{len(samples)} samples")
+        return samples, stacks
+
+    with Run("seven", "words", "for", "what", "calls", "inner", "first") as run:
+        run.tables.publish(run.pid, run.start)
+        check_stacks(*of(run.pid), (("after_formerly",), COMPLETE, False))
+        with h.killed(A.spawn(TARGET, "and", "eight", "for", "what", "has", "no", "call", "there")) as other:
+            h.until("it runs", lambda: h.read(f"/proc/{other.pid}/comm").startswith(os.path.basename(TARGET)[:15]))
+            h.check(run.session.stop() == h.OK and run.session.target(other.pid) == (h.OK, 1) and
+                    run.session.start() == h.OK, "another target")
+            run.tables.share(other.pid, h.until("it was seen", lambda: run.parse()[2].get(other.pid)))
+            check_stacks(*of(other.pid), ((), COMPLETE, False))
+        words = run.tables.list_of()
+        os.kill(run.pid, signal.SIGUSR1)
+        h.until("it has executed", lambda: run.tables.list_of() == 0)
+        run.tables.map[run.tables.place + 16:run.tables.place + 24] = struct.pack("<Q", words)
+        check_stacks(*of(run.pid), ((), COMPLETE, False))
 
 
 # The numbers of words that holder has: two that are neither addresses nor far from each other, two of data, two far from the stack.
@@ -549,6 +585,6 @@ def test_hostile_signal():
 
 
 if __name__ == "__main__":
-    TESTS = [test_whole, test_frame_pointers, test_signal, test_children, test_calls, test_secrets, test_fake_signal, test_scope, test_exec,
+    TESTS = [test_whole, test_frame_pointers, test_signal, test_children, test_calls, test_remembered, test_secrets, test_fake_signal, test_scope, test_exec,
              test_hostile, test_hostile_signal]
     h.main(*[t for t in TESTS if t.__name__ in sys.argv[4:] or len(sys.argv) < 5])
