@@ -129,12 +129,13 @@ static int reader_take_line(Reader *r, const char *p, const char *end) {
         const char *name, *module = "", *tab;
         uint64_t address = take_hex(&p, end);
         size_t len, module_len = 0;
-        bool local;
+        bool local, undefined;
         int error;
 
-        if (address == 0 || end - p < 4 || p[0] != ' ' || p[2] != ' ' || !memchr("tTwW", p[1], 4))
+        if (address == 0 || end - p < 4 || p[0] != ' ' || p[2] != ' ' || !memchr("tTwWuU", p[1], 6))
                 return 0;
         local = p[1] == 't' || p[1] == 'w';
+        undefined = p[1] == 'u' || p[1] == 'U';
         name = p + 3;
         tab = memchr(name, '\t', end - name);
         len = (tab ?: end) - name;
@@ -148,7 +149,10 @@ static int reader_take_line(Reader *r, const char *p, const char *end) {
             module_is_made_at_run_time(module, module_len))
                 return 0;
         error = reader_find_module(r, module, module_len);
-        if (error < 0 || r->modules[r->module].passing)
+        /* Of what is "Live" that which initialized it may still be listed: then so are the symbols that it has from others. */
+        if (error == 0 && module_len > 0)
+                r->modules[r->module].passing |= undefined;
+        if (error < 0 || undefined || r->modules[r->module].passing)
                 return error == -E2BIG ? 0 : error;
         if (module_len == 0 && is(name, len, "_stext"))
                 r->modules[0].start = address;
@@ -225,7 +229,7 @@ static void reader_lay_out(Reader *r) {
                 bool core = m == r->modules;
 
                 if (core ? s.address < m->start || s.address >= m->end
-                         : m->n > 0 && s.address - m->start > UINT32_MAX - 2 * PAGE_SIZE)
+                         : m->passing || (m->n > 0 && s.address - m->start > UINT32_MAX - 2 * PAGE_SIZE))
                         continue;
                 if (m->n > 0 && r->symbols[n - 1].address == s.address)
                         continue;
@@ -266,14 +270,11 @@ static bool module_is(const Reader *r, const Module *m, const struct rs_kernel_n
 static uint32_t module_old_number(const Reader *r, const Module *m, const KernelTable *old) {
         const struct rs_kernel_module *modules = old ? (const void *) (old->names + 1) : NULL;
 
-        for (size_t i = 0; old && i < old->ranges.nr; i++) {
-                if (old->ranges.ranges[i].start != m->start)
-                        continue;
-                for (size_t j = 0; j < old->names->nr_modules; j++)
+        for (size_t i = 0; old && i < old->ranges.nr; i++)
+                for (size_t j = 0; old->ranges.ranges[i].start == m->start && j < old->names->nr_modules; j++)
                         if (modules[j].number == old->ranges.ranges[i].module &&
                             module_is(r, m, old->names, &modules[j]))
                                 return modules[j].number;
-        }
         return NO_NUMBER;
 }
 

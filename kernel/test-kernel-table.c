@@ -297,6 +297,35 @@ static void test_passing(_unused_ void **state) {
         kernel_table_done(&t);
 }
 
+/* It is in the list as it will be, and what initialized it is not gone yet: as long as undefined symbols are listed, too. */
+static void test_initialized(_unused_ void **state) {
+        static const char list[] = "m 8192 1 - Live 0xffffffffc0010000\nn 8192 1 - Live 0xffffffffc0040000\n";
+        static const char text[] = CORE "ffffffffc0020000 t init_module\t[m]\nffffffff81000000 %c _printk\t[m]\n"
+                                        "ffffffffc0010000 t f\t[m]\nffffffffc0040000 t g\t[n]\n"
+                                        "ffffffffc0010800 t h\t[m]\n";
+
+        for (const char *type = "uUdt"; *type; type++) {
+                char here[sizeof(text)];
+                KernelTable t;
+                int size = snprintf(here, sizeof(here), text, *type);
+
+                assert_int_equal(kernel_table_build(NULL, list, here, size, &t), 0);
+                check_table(&t);
+                assert_int_equal(t.ranges.nr, (*type | 32) == 'u' ? 1 : 2);
+                assert_symbols(&t, number_of(&t, "n"), "0 g");
+                kernel_table_done(&t);
+        }
+        /* The core has none that it does not have. */
+        {
+                static const char core[] = CORE "ffffffff81000800 U _printk\nffffffff81000900 t last\n";
+                KernelTable t;
+
+                assert_int_equal(kernel_table_build(NULL, NULL, core, sizeof(core) - 1, &t), 0);
+                assert_symbols(&t, 0, "0 _stext, 900 last");
+                kernel_table_done(&t);
+        }
+}
+
 static void test_no_addresses(_unused_ void **state) {
         static const char *const texts[] = {
                 "",
@@ -396,6 +425,7 @@ int main(void) {
                 cmocka_unit_test(test_many_modules), cmocka_unit_test(test_no_addresses),
                 cmocka_unit_test(test_garbage),      cmocka_unit_test(test_large),
                 cmocka_unit_test(test_order_of_addresses), cmocka_unit_test(test_passing),
+                cmocka_unit_test(test_initialized),
         };
 
         return cmocka_run_group_tests(tests, NULL, NULL);
