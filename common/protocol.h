@@ -165,7 +165,7 @@ struct rs_welcome {
         __u32 version;  /* RS_PROTOCOL_VERSION */
         __u32 layout;   /* RS_LAYOUT_VERSION */
         __u32 grants;   /* RS_GRANT_* */
-        __u32 clock;    /* clockid_t of every time, CLOCK_BOOTTIME */
+        __u32 clock;    /* clockid_t of every time, CLOCK_BOOTTIME, as in the initial time namespace */
         __u32 nr_cpus;  /* possible CPUs: elements of the counters */
         __u32 counter_size; /* bytes of one element */
         __u32 nr_events;

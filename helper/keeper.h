@@ -62,7 +62,7 @@ struct session_request {
         uint32_t op;
         uint32_t pad;
         struct perf_event_request event;
-        uint64_t changed; /* KERNEL: when a module was last seen to go, CLOCK_MONOTONIC, ns; 0: none was */
+        uint64_t changed; /* KERNEL: when a module was last seen to go, by the programs' clock, ns; 0: none was */
 };
 
 struct session_answer {

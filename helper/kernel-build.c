@@ -11,6 +11,7 @@
 #include "packet.h"
 #include "privileges.h"
 #include "sandbox.h"
+#include "time-offset.h"
 #include "util.h"
 
 /* Hundreds of times what a build takes. */
@@ -23,7 +24,7 @@ void kernel_build_init(KernelBuild *build) {
                 .symbols_fd = kernel_builder_open(),
                 /* Not there where the kernel has no modules. */
                 .modules_fd = open("/proc/modules", O_RDONLY | O_CLOEXEC),
-                .newest = {.names_fd = -1}, .map_fd = -1, .child_fd = -1,
+                .newest = {.names_fd = -1}, .map_fd = -1, .child_fd = -1, .time_offset = time_offset("monotonic"),
         };
 }
 
@@ -75,7 +76,7 @@ void kernel_build_refresh(KernelBuild *build, uint64_t changed, bool at_once) {
             (build->checked != 0 && (!at_once || build->wait > 0) && (uint64_t) now.tv_sec <= build->checked + build->wait))
                 return;
         build->checked = now.tv_sec;
-        nsec = now.tv_sec * 1000000000ULL + now.tv_nsec;
+        nsec = now.tv_sec * 1000000000ULL + now.tv_nsec - build->time_offset;
         hash = kernel_modules_hash(build->modules_fd);
         if ((hash != build->modules_hash || (changed > build->began && nsec > build->began + CHANGED_NSEC)) &&
             kernel_build_start(build) == 0) {

@@ -19,7 +19,8 @@ typedef struct KernelBuild {
         int map_fd;    /* its ranges, an array of one: by this descriptor nobody reads or writes them; -1: there are none */
         uint64_t size; /* bytes of its names */
         uint64_t modules_hash; /* of what the last build was for; 0: it failed, and the newest tables are of other modules */
-        uint64_t began; /* when, CLOCK_MONOTONIC, the last build did, which may be under way; ns */
+        int64_t time_offset;    /* time-offset.h, "monotonic" */
+        uint64_t began; /* when, by the programs' clock, the last build did, which may be under way; ns */
         uint64_t checked, wait; /* when, CLOCK_MONOTONIC, and how long not again, after builds that died; s */
         int child_fd;     /* of a build under way: ready when it is over; -1: there is none */
 } KernelBuild;
@@ -29,7 +30,7 @@ void kernel_build_init(KernelBuild *build);
 void kernel_build_done(KernelBuild *build);
 /*
  * Looks whether there is something new, at most once a second or at once, and starts a build then. And where somebody
- * has seen a module go, when that was (CLOCK_MONOTONIC, ns; 0: nobody has), and no build has begun since: every few
+ * has seen a module go, when that was (by the programs' clock, ns; 0: nobody has), and no build has begun since: every few
  * seconds at most.
  */
 void kernel_build_refresh(KernelBuild *build, uint64_t changed, bool at_once);

@@ -63,7 +63,7 @@ uint64_t sampler_check_cpus(Sampler *sampler, uint64_t elapsed);
 
 /*
  * From the first call on modules that go are seen, with RS_GRANT_KERNEL: no module has a name by tables from before.
- * Tells when the last of them went, CLOCK_MONOTONIC, ns; 0: none has.
+ * Tells when the last of them went, by the programs' clock, ns; 0: none has.
  */
 int sampler_watch_modules(Sampler *sampler, uint64_t *ret_changed);
 /* Where the kernel's text lies, from now on: SESSION_OP_KERNEL's map, borrowed. */

@@ -15,6 +15,7 @@
 #include "kernel-build.h"
 #include "privileges.h"
 #include "sandbox.h"
+#include "time-offset.h"
 #include "util.h"
 
 #define SEC 1000000000ULL
@@ -54,6 +55,14 @@ static uint64_t now;
 int clock_gettime(_unused_ clockid_t id, struct timespec *ret) {
         *ret = (struct timespec){now / SEC, now % SEC};
         return 0;
+}
+
+/* And what it is ahead of the programs'. */
+static int64_t ahead;
+
+int64_t time_offset(const char *clock) {
+        assert_string_equal(clock, "monotonic");
+        return ahead;
 }
 
 static void modules_are(const KernelBuild *build, uint64_t hash) {
@@ -131,6 +140,24 @@ static void test_seen(void **state) {
         assert_false(builds(build, gone, true));
 }
 
+/* Modules go by another clock than ours. */
+static void test_other_clock(void **state) {
+        for (int i = 0; i < 2; i++) {
+                KernelBuild *build;
+
+                ahead = i == 0 ? 500 * (int64_t) SEC : -500 * (int64_t) SEC;
+                assert_int_equal(setup(state), 0);
+                build = *state;
+                assert_true(builds(build, 0, false));
+                assert_int_equal(build->newest.ranges.made, now - ahead);
+                now += 6 * SEC;
+                assert_false(builds(build, build->newest.ranges.made - 1, true));
+                assert_true(builds(build, build->newest.ranges.made + 1, true));
+                assert_int_equal(teardown(state), 0);
+        }
+        ahead = 0;
+}
+
 /* Nobody may see where the kernel is, whatever goes: one look is enough for each that went. */
 static void test_nothing(void **state) {
         KernelBuild *build = *state;
@@ -185,6 +212,7 @@ int main(void) {
                 cmocka_unit_test_setup_teardown(test_changes, setup, teardown),
                 cmocka_unit_test_setup_teardown(test_seen, setup, teardown),
                 cmocka_unit_test_setup_teardown(test_nothing, setup, teardown),
+                cmocka_unit_test(test_other_clock),
                 cmocka_unit_test_setup_teardown(test_dies, setup, teardown),
                 cmocka_unit_test_setup_teardown(test_lost, setup, teardown),
         };

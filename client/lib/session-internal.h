@@ -70,6 +70,7 @@ struct RingsideSession {
         uint8_t *tables; /* unwind-table.h; NULL: there are none. Written by us, read by the programs at any time */
         size_t tables_size;
         Unwinder *unwinder; /* from the first start on; NULL: there are no tables */
+        int64_t time_offset; /* time-offset.h, "boottime": what records' times are put right by */
         uint64_t unknown, malformed;
         bool started;
         struct rs_statistics kernel; /* the last that was asked for */
@@ -84,6 +85,9 @@ struct RingsideSession {
  */
 int session_ask(RingsideSession *session, uint32_t type, struct rs_message *request, size_t size, int fd,
                 union rs_any_message *ret, size_t answer_size, Packet *ret_packet);
+
+/* Of a record that was decoded: times as the own boot clock and /proc tell them. */
+void session_own_times(const RingsideSession *session, RingsideRecord *record);
 
 /*
  * Before records are read, and for each STACK before it is delivered: delivers a KERNEL_NAMES record where there is

@@ -141,6 +141,7 @@ static int deliver(RingsideSession *session, const struct rs_mappings *answer, u
                         session->malformed++;
                         continue;
                 }
+                session_own_times(session, &record);
                 record.time = time;
                 e = func(&record, userdata);
                 if (e < 0)

@@ -21,6 +21,7 @@
 #include "packet.h"
 #include "ring.h"
 #include "session-internal.h"
+#include "time-offset.h"
 #include "unwind-table.h"
 #include "util.h"
 
@@ -342,6 +343,7 @@ int ringside_session_open(RingsideSession *session) {
 
         if (session->fd >= 0)
                 return fail(session, RINGSIDE_E_INVALID, NULL, "the session is open already");
+        session->time_offset = time_offset("boottime");
         session->helper = helper_choose(session->helper);
         if (session->request.grant.nr_events == 0) {
                 r = session_choose_event(session);
@@ -462,6 +464,19 @@ int ringside_session_get_fd(RingsideSession *session) {
         return session->epoll_fd;
 }
 
+void session_own_times(const RingsideSession *session, RingsideRecord *record) {
+        uint64_t *start = record->type == RINGSIDE_PROCESS   ? &record->process.start
+                          : record->type == RINGSIDE_MAPPING ? &record->mapping.process_start
+                                                             : NULL;
+
+        if (session->time_offset == 0)
+                return;
+        if (record->time != 0)
+                record->time += (uint64_t) session->time_offset;
+        if (start && *start != 0)
+                *start += (uint64_t) session->time_offset;
+}
+
 /* Delivers a record, and what has to come before or after it. Returns how many that were. */
 static int session_deliver(RingsideSession *session, const RingsideRecord *record, RingsideRecordFunc func,
                            void *userdata) {
@@ -495,6 +510,7 @@ static int session_drain(RingsideSession *session, RingsideRecordFunc func, void
                 else if (r == DECODE_MALFORMED)
                         session->malformed++;
                 else {
+                        session_own_times(session, &record);
                         r = session_deliver(session, &record, func, userdata);
                         if (r < 0) {
                                 ring_release(session->ring);

@@ -434,6 +434,41 @@ static void test_large_maps(void **state) {
         close(ready[1]);
 }
 
+/* The programs' clock is not ours: what they tell is told by our own. */
+static void test_other_times(void **state) {
+        const uint64_t ahead = 1000000000000;
+        Fixture *f = *state;
+
+        f->session->welcome.grants = 0;
+        for (int i = 0; i < 2; i++) {
+                struct rs_process process = {
+                        .r = { .type = RS_RECORD_PROCESS, .event = RS_PROCESS_EXEC, .len = sizeof(process) },
+                        .time = 2 * ahead, .start = 2 * ahead - 7, .pid = 5, .tid = 5,
+                };
+                struct {
+                        struct rs_mapping m;
+                        char path[8];
+                } mapping = {
+                        .m = {
+                                .r = { .type = RS_RECORD_MAPPING, .len = sizeof(mapping) },
+                                .time = 2 * ahead + 1, .process_start = i == 0 ? 0 : 2 * ahead - 7, .start = 1, .end = 2,
+                                .pid = 5, .path_len = sizeof("/x"),
+                        },
+                        .path = "/x",
+                };
+                uint64_t own = i == 0 ? 3 * ahead : ahead;
+
+                f->session->time_offset = i == 0 ? (int64_t) ahead : -(int64_t) ahead;
+                put_record(f, &process, sizeof(process));
+                put_record(f, &mapping, sizeof(mapping));
+                assert_int_equal(dispatch(f), 2);
+                assert_true(f->seen[0].time == own && f->seen[0].process.start == own - 7);
+                assert_true(f->seen[1].time == own + 1);
+                /* What is not known stays so. */
+                assert_true(f->seen[1].mapping.process_start == (i == 0 ? 0 : own - 7));
+        }
+}
+
 /* What was never asked for is no child's either; the kernel's own threads have nothing; nobody knows who is forgotten. */
 static void test_whose_maps(void **state) {
         static const struct {
@@ -630,6 +665,7 @@ int main(void) {
                 cmocka_unit_test_setup_teardown(test_not_granted, setup, teardown),
                 cmocka_unit_test_setup_teardown(test_maps, maps_setup, maps_teardown),
                 cmocka_unit_test_setup_teardown(test_large_maps, maps_setup, maps_teardown),
+                cmocka_unit_test_setup_teardown(test_other_times, setup, teardown),
                 cmocka_unit_test_setup_teardown(test_whose_maps, maps_setup, maps_teardown),
                 cmocka_unit_test_setup_teardown(test_hostile_maps, maps_setup, maps_teardown),
                 cmocka_unit_test_setup_teardown(test_flood, maps_setup, maps_teardown),

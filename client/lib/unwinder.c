@@ -20,6 +20,7 @@
 #include "process-pages.h"
 #include "table.h"
 #include "thread.h"
+#include "time-offset.h"
 #include "unwind-queue.h"
 
 #define NSEC_PER_MSEC UINT64_C(1000000)
@@ -100,6 +101,7 @@ struct Unwinder {
         Symbolizer *symbolizer;
         Table processes; /* pid -> Process */
         DueHeap due;
+        int64_t time_offset; /* time-offset.h: the programs know processes by when they started on theirs */
         uint64_t generation; /* of the images that all lists have seen */
         bool crowded;        /* a process found no slot, or there are too many */
         uint64_t next_sweep;
@@ -160,7 +162,7 @@ static void take_slot(Unwinder *u, Process *process) {
 
         if (process->slot >= 0)
                 return;
-        if (unwind_memory_take_slot(u->memory, process->pid, process->start, &slot) < 0) {
+        if (unwind_memory_take_slot(u->memory, process->pid, process->start - (uint64_t) u->time_offset, &slot) < 0) {
                 u->statistics.no_slot++;
                 u->crowded = true;
         } else
@@ -639,6 +641,7 @@ int unwinder_new(Unwinder **ret, void *memory, size_t size) {
 
         if (!u)
                 return -ENOMEM;
+        u->time_offset = time_offset("boottime");
         u->credit = CREDIT_MAX;
         u->credited = now_ns(CLOCK_MONOTONIC);
         r = unwind_queue_init(&u->queue);
