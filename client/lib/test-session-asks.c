@@ -445,22 +445,19 @@ static void test_other_times(void **state) {
                         .r = { .type = RS_RECORD_PROCESS, .event = RS_PROCESS_EXEC, .len = sizeof(process) },
                         .time = 2 * ahead, .start = 2 * ahead - 7, .pid = 5, .tid = 5,
                 };
-                struct {
-                        struct rs_mapping m;
-                        char path[8];
-                } mapping = {
-                        .m = {
-                                .r = { .type = RS_RECORD_MAPPING, .len = sizeof(mapping) },
-                                .time = 2 * ahead + 1, .process_start = i == 0 ? 0 : 2 * ahead - 7, .start = 1, .end = 2,
-                                .pid = 5, .path_len = sizeof("/x"),
-                        },
-                        .path = "/x",
-                };
+                uint64_t bytes[sizeof(struct rs_mapping) / sizeof(uint64_t) + 1] = {};
+                struct rs_mapping *mapping = (struct rs_mapping *) bytes;
                 uint64_t own = i == 0 ? 3 * ahead : ahead;
 
                 f->session->time_offset = i == 0 ? (int64_t) ahead : -(int64_t) ahead;
                 put_record(f, &process, sizeof(process));
-                put_record(f, &mapping, sizeof(mapping));
+                *mapping = (struct rs_mapping){
+                        .r = { .type = RS_RECORD_MAPPING, .len = sizeof(bytes) },
+                        .time = 2 * ahead + 1, .process_start = i == 0 ? 0 : 2 * ahead - 7, .start = 1, .end = 2,
+                        .pid = 5, .path_len = sizeof("/x"),
+                };
+                memcpy(mapping->path, "/x", sizeof("/x"));
+                put_record(f, mapping, sizeof(bytes));
                 assert_int_equal(dispatch(f), 2);
                 assert_true(f->seen[0].time == own && f->seen[0].process.start == own - 7);
                 assert_true(f->seen[1].time == own + 1);
