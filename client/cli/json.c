@@ -4,6 +4,8 @@
 
 #include "json.h"
 
+#include <string.h>
+
 #include "text.h"
 #include "util.h"
 
@@ -47,12 +49,26 @@ int json_append_string(struct json_object *array, const char *value) {
         return json_append(array, escaped ? json_object_new_string(escaped) : NULL);
 }
 
+#define READABLE (JSON_C_TO_STRING_PRETTY | JSON_C_TO_STRING_SPACED)
+
 int json_print(FILE *out, struct json_object *object) {
-        const char *text = json_object_to_json_string_ext(object, JSON_C_TO_STRING_PRETTY | JSON_C_TO_STRING_SPACED |
-                                                                          JSON_C_TO_STRING_NOSLASHESCAPE);
+        const char *text = json_object_to_json_string_ext(object, READABLE | JSON_C_TO_STRING_NOSLASHESCAPE);
 
         if (!text)
                 return -ENOMEM;
         fprintf(out, "%s\n", text);
+        return 0;
+}
+
+int json_print_begin(FILE *out, struct json_object *object, const char *key, bool readable) {
+        const char *brace, *text = json_object_to_json_string_ext(object, (readable ? READABLE : JSON_C_TO_STRING_PLAIN) |
+                                                                                  JSON_C_TO_STRING_NOSLASHESCAPE);
+
+        if (!text)
+                return -ENOMEM;
+        brace = strrchr(text, '}');
+        while (brace[-1] == '\n' || brace[-1] == ' ')
+                brace--;
+        fprintf(out, readable ? "%.*s,\n  \"%s\": " : "%.*s,\"%s\":", (int) (brace - text), text, key);
         return 0;
 }

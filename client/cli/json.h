@@ -23,3 +23,8 @@ int json_append(struct json_object *array, struct json_object *value);
 int json_append_string(struct json_object *array, const char *value);
 /* Readable, with a newline at the end. */
 int json_print(FILE *out, struct json_object *object);
+/*
+ * All of an object that has members, but for its end, and the key of one more: its value and the brace are for the
+ * caller to write. Readable, or in one line.
+ */
+int json_print_begin(FILE *out, struct json_object *object, const char *key, bool readable);

@@ -122,36 +122,43 @@ static int add_rows(struct json_object *object, const View *view, const ReportOp
         return json_add_u64(object, "left_out", left_out);
 }
 
-static int fill_node(struct json_object *o, const RingsideNode *node, const View *view, const ReportOptions *options,
-                     size_t depth) {
-        struct json_object *children = json_object_new_array();
+/* Node by node: a tree can have millions of them, of which each takes a kilobyte as an object. One line each. */
+static int print_node(FILE *out, const RingsideNode *node, const View *view, const ReportOptions *options,
+                      size_t depth) {
+        {
+                _cleanup_json_ struct json_object *o = json_object_new_object();
 
-        TRY(json_add_string(o, "name", node->name));
-        TRY(json_add_string(o, "file", node->file));
-        TRY(json_add_bool(o, "kernel", node->kernel));
-        TRY(add_values(o, node->self_samples, node->total_samples, node->self_weight, node->total_weight));
-        TRY(json_add(o, "children", children));
+                if (!o)
+                        return -ENOMEM;
+                TRY(json_add_string(o, "name", node->name));
+                TRY(json_add_string(o, "file", node->file));
+                TRY(json_add_bool(o, "kernel", node->kernel));
+                TRY(add_values(o, node->self_samples, node->total_samples, node->self_weight, node->total_weight));
+                TRY(json_print_begin(out, o, "children", false));
+        }
+        putc('[', out);
         for (size_t i = 0; i < node->n_children && i < options->limit && depth < REPORT_DEPTH_MAX; i++) {
                 const RingsideNode *child = node->children[i];
-                struct json_object *c;
 
                 if (report_share(view, child->total_samples, child->total_weight) < options->threshold)
                         break; /* they are sorted */
-                c = json_object_new_object();
-                TRY(json_append(children, c));
-                TRY(fill_node(c, child, view, options, depth + 1));
+                fputs(i == 0 ? "\n" : ",\n", out);
+                TRY(print_node(out, child, view, options, depth + 1));
         }
+        fputs("]}", out);
         return 0;
 }
 
-static int add_tree(struct json_object *object, const View *view, const ReportOptions *options) {
-        struct json_object *tree = json_object_new_object();
+static int print_tree(FILE *out, struct json_object *object, const View *view, const ReportOptions *options) {
         const RingsideNode *root;
 
-        TRY(json_add(object, "tree", tree));
         TRY(options->by == REPORT_CALLEES ? ringside_profile_get_callees(view->profile, &root) :
                                             ringside_profile_get_callers(view->profile, &root));
-        return fill_node(tree, root, view, options, 0);
+        TRY(json_print_begin(out, object, "tree", true));
+        putc('\n', out);
+        TRY(print_node(out, root, view, options, 0));
+        fputs("\n}\n", out);
+        return 0;
 }
 
 static int add_truncated_by(struct json_object *object, const View *view) {
@@ -190,12 +197,6 @@ static int add_truncations(struct json_object *object, const View *view, const R
         return json_add_u64(object, "left_out", n - added);
 }
 
-static int add_view(struct json_object *object, const View *view, const ReportOptions *options) {
-        if (options->by == REPORT_UNWIND)
-                return add_truncations(object, view, options);
-        return options->by >= REPORT_CALLEES ? add_tree(object, view, options) : add_rows(object, view, options);
-}
-
 int report_json(FILE *out, const View *view, const ReportOptions *options) {
         _cleanup_json_ struct json_object *object = json_object_new_object();
 
@@ -211,6 +212,8 @@ int report_json(FILE *out, const View *view, const ReportOptions *options) {
         TRY(json_add_u64(object, "truncated", ringside_profile_get_truncated(view->profile)));
         TRY(json_add_u64(object, "guessed", ringside_profile_get_guessed(view->profile)));
         TRY(add_truncated_by(object, view));
-        TRY(add_view(object, view, options));
+        if (options->by >= REPORT_CALLEES && options->by != REPORT_UNWIND)
+                return print_tree(out, object, view, options);
+        TRY(options->by == REPORT_UNWIND ? add_truncations(object, view, options) : add_rows(object, view, options));
         return json_print(out, object);
 }

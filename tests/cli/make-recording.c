@@ -5,7 +5,7 @@
  * sampling anything: 1000 samples in functions of this very program, shared out 700, 200 and 50, of which some
  * of the stack was guessed, with 50 in the kernel; a recursion a hundred deep; names meant to do harm to terminals and pages.
  *
- * make-recording FILE [empty]
+ * make-recording FILE [empty | wide]: with wide, a tree of many branches
  */
 
 #include <inttypes.h>
@@ -18,6 +18,7 @@
 
 #define DEPTH 100
 #define STEP 10000000U /* ns between samples */
+#define WIDE 11        /* bits of the number of stacks of a wide tree */
 
 __attribute__((noinline)) static int cli_hot_a(int x) {
         __asm__ volatile("" : "+r"(x));
@@ -117,6 +118,24 @@ static int fill(Maker *m, uint64_t code) {
         return r;
 }
 
+/* Each stack's outermost functions are the bits of its number. */
+static int fill_wide(Maker *m) {
+        const uint64_t functions[] = { (uint64_t) (uintptr_t) cli_hot_a + 1, (uint64_t) (uintptr_t) cli_hot_b + 1 };
+        uint64_t deep[DEPTH];
+        int r = 0;
+
+        for (size_t i = 0; i < DEPTH; i++)
+                deep[i] = functions[0];
+        for (unsigned id = 1; r >= 0 && id < 1U << WIDE; id++) {
+                for (unsigned bit = 0; bit < WIDE; bit++)
+                        deep[DEPTH - 1 - bit] = functions[id >> bit & 1];
+                r = stack(m, id, deep, DEPTH, false);
+                if (r >= 0)
+                        r = samples(m, 1, m->pid, functions[0], id, RINGSIDE_WALK_COMPLETE);
+        }
+        return r;
+}
+
 int main(int argc, char **argv) {
         static const char *const command[] = { "./program", "its 'argument", "\033[31mred", NULL };
         RingsideRecorderOptions options = { .size = sizeof(options), .command = command };
@@ -142,6 +161,8 @@ int main(int argc, char **argv) {
                 r = process(&m, RINGSIDE_PROCESS_FORK, m.pid + 1, "worker");
         if (r >= 0 && argc < 3)
                 r = fill(&m, code);
+        else if (r >= 0 && strcmp(argv[2], "wide") == 0)
+                r = fill_wide(&m);
         statistics.taken = statistics.emitted = m.pushed;
         statistics.walk_end[RINGSIDE_WALK_COMPLETE] = m.pushed;
         if (r >= 0)

@@ -226,6 +226,14 @@ class Reading(CliTest):
         self.assertIn("No sample passes the filter", self.report("--process", "nosuch"))
         self.fails(1, "report", "--event=7", "a.ringside")
 
+    def check_node(self, node, functions):
+        """A node has its own samples and its children's; what each function has itself is added up."""
+        children = node["children"]
+        self.assertEqual(node["total_samples"], node["self_samples"] + sum(c["total_samples"] for c in children))
+        functions[node["name"]] = functions.get(node["name"], 0) + node["self_samples"]
+        for c in children:
+            self.check_node(c, functions)
+
     def test_json(self):
         for by in ("function", "file", "process", "thread", "callees", "callers"):
             text = self.report("--format=json", "--by", by)
@@ -237,6 +245,16 @@ class Reading(CliTest):
             self.assertTrue(d["recording"]["finished"])
         names = {r["name"]: r for r in json.loads(self.report("--format=json"))["rows"]}
         self.assertEqual(names["cli_hot_a"]["self_samples"], 700)
+        root = json.loads(self.report("--format=json", "--by=callees"))["tree"]
+        functions = {}
+        self.check_node(root, functions)
+        self.assertEqual((root["total_samples"], functions["cli_hot_a"]), (1000, 700))
+        limited = json.loads(self.report("--format=json", "--by=callees", "--limit=1"))["tree"]
+        while limited["children"]:
+            self.assertEqual(len(limited["children"]), 1)
+            limited = limited["children"][0]
+        bare = json.loads(self.report("--format=json", "--by=callers", "--threshold=100"))["tree"]
+        self.assertEqual(bare["children"], [])
         self.assertTrue(any("\\x1b[2J" in n for n in names), names.keys())
 
     def test_unwind(self):
@@ -384,6 +402,27 @@ class Reading(CliTest):
         self.assertEqual(p.returncode, 1)
         self.assertIn("xdg-open", p.stderr.decode())
         return p.stderr.decode().split("hint:")[1]
+
+    def test_wide_tree(self):
+        """For a program a tree of 180,000 nodes takes no more memory than for a reader, and as many bytes as it needs."""
+        subprocess.run([MAKE_RECORDING, self.path("w.ringside"), "wide"], check=True, env=self.env)
+        used = {}
+        for form in "text", "json":
+            with open(self.path(form), "wb") as f:
+                p = subprocess.Popen([RINGSIDE, "report", "--by=callees", "--threshold=0", f"--format={form}", "w.ringside"],
+                                     cwd=self.dir, env=self.env, stdout=f)
+                _, p.returncode, usage = os.wait4(p.pid, 0)
+            self.assertEqual(p.returncode, 0)
+            used[form] = usage.ru_maxrss
+        with open(self.path("json"), encoding="utf-8") as f:
+            text = f.read()
+        root, functions = json.loads(text)["tree"], {}
+        self.check_node(root, functions)
+        self.assertEqual((root["total_samples"], functions["cli_hot_a"]), (2047, 2047))
+        n = text.count('"children"')
+        self.assertGreater(n, 150000)
+        self.assertLess(len(text), 300 * n)
+        self.assertLess(used["json"], 1.5 * used["text"], used)
 
     def test_empty(self):
         subprocess.run([MAKE_RECORDING, self.path("e.ringside"), "empty"], check=True, env=self.env)
