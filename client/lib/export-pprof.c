@@ -5,6 +5,7 @@
  * name, its mapping does not claim to have functions, so that whoever has the debug file can name them.
  */
 
+#include <errno.h>
 #include <string.h>
 #include <zlib.h>
 
@@ -342,7 +343,7 @@ typedef struct GzipBuffer {
         ProtobufCBuffer base;
         z_stream stream;
         FILE *out;
-        bool failed;
+        int error; /* the first there was, negative */
 } GzipBuffer;
 
 static void gzip_write(GzipBuffer *buffer, const uint8_t *data, size_t n, int flush) {
@@ -355,8 +356,9 @@ static void gzip_write(GzipBuffer *buffer, const uint8_t *data, size_t n, int fl
                 buffer->stream.avail_out = sizeof(chunk);
                 (void) deflate(&buffer->stream, flush);
                 if (fwrite(chunk, 1, sizeof(chunk) - buffer->stream.avail_out, buffer->out) !=
-                    sizeof(chunk) - buffer->stream.avail_out)
-                        buffer->failed = true;
+                            sizeof(chunk) - buffer->stream.avail_out &&
+                    buffer->error == 0)
+                        buffer->error = -errno;
         } while (buffer->stream.avail_out == 0);
 }
 
@@ -373,7 +375,9 @@ static int pack(const Pprof *p, FILE *out) {
         (void) pprof__profile__pack_to_buffer(&p->profile, &buffer.base);
         gzip_write(&buffer, NULL, 0, Z_FINISH);
         (void) deflateEnd(&buffer.stream);
-        return buffer.failed || fflush(out) != 0 ? -EIO : 0;
+        if (buffer.error == 0 && fflush(out) != 0)
+                buffer.error = -errno;
+        return buffer.error;
 }
 
 int ringside_export_pprof(RingsideRecording *recording, const RingsideFilter *filter, FILE *out, RingsideError *error) {

@@ -353,7 +353,7 @@ class Reading(CliTest):
             self.fails(1, *args, "-o", "/nonexistent/out", "a.ringside")
             self.fails(1, *args, "-o", "a.ringside", "a.ringside")
             self.fails(1, *args, "-o", ".", "a.ringside")
-            self.fails(1, *args, "-o", "/dev/full", "a.ringside")
+            self.assertIn("No space left on device", self.fails(1, *args, "-o", "/dev/full", "a.ringside"))
         self.assertEqual(sorted(os.listdir(self.dir)), ["a.ringside", "out"])
         self.report()
 
