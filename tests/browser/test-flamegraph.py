@@ -461,6 +461,7 @@ def test_big(page):
         act()
         times[what] = time.monotonic() - begin
         check(times[what] < 8, f"{what} takes {times[what]:.1f} s")
+    check(page.text("#matches").endswith(", without what is left out"), f"the search seems to know all: {page.text('#matches')}")
     page.browser.hover('[data-frame="1"].frame')
     check("left out" in page.text("#tip") or "left out" in page.text("#legend"), "what is left out is not told")
     page.screenshot("big")

@@ -368,9 +368,9 @@ function showMatches(problem) {
         out.textContent = problem || '';
         return;
     }
-    const all = sumMatches(0);
+    const all = sumMatches(0), unseen = info.leftOut > 0 ? ', without what is left out' : '';
     if (all.frames === 0) {
-        out.textContent = 'No match';
+        out.textContent = `No match${unseen}`;
         return;
     }
     let text = `${plural(all.frames, 'frame')} match${all.frames === 1 ? 'es' : ''}: ` +
@@ -379,7 +379,7 @@ function showMatches(problem) {
         text += ` of ${weightTitle}`;
     if (zoomed !== 0)
         text += ` (${share(sumMatches(zoomed).weight, tree.weight[zoomed])} of what is zoomed to)`;
-    out.textContent = text;
+    out.textContent = text + unseen;
 }
 
 function search() {
