@@ -75,7 +75,7 @@ static char *default_path(const char *recording) {
         return asprintf(&path, "%.*s.html", (int) MIN(n, (size_t) PATH_MAX), recording) < 0 ? NULL : path;
 }
 
-static int write_page(const View *view, const char *path) {
+static int write_page(const View *view, const char *path, bool named) {
         RingsideRecordingInfo info = *view->info;
         RingsideError error = {};
         Output output;
@@ -86,7 +86,7 @@ static int write_page(const View *view, const char *path) {
                 info.events += view->filter.event;
                 info.n_events -= view->filter.event;
         }
-        r = output_open(&output, path, view->path);
+        r = named ? output_open(&output, path, view->path) : output_open_default(&output, path);
         if (r < 0)
                 return r;
         r = ringside_export_flamegraph(view->profile, &info, output.file, &error);
@@ -170,7 +170,7 @@ static int flamegraph(const View *view, const ViewOptions *o, bool show) {
                 cli_error("'ringside report --by=thread' shows what there is", "There are no samples to draw");
                 return -ENODATA;
         }
-        r = write_page(view, path);
+        r = write_page(view, path, o->output);
         if (r < 0)
                 return r;
         if (strcmp(path, "-") == 0)

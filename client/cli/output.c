@@ -26,19 +26,20 @@ static bool same_file(const struct stat *a, const char *path) {
         return stat(path, &b) == 0 && a->st_dev == b.st_dev && a->st_ino == b.st_ino;
 }
 
-/* As open(2) would have made it; mkostemp() is for its owner only. */
+/* As open(2) would have made it; mkostemp() is for its owner only. Another user's choice of a mode is not ours. */
 static void apply_umask(int fd, const struct stat *old) {
         mode_t mask = umask(0);
+        bool keep = old && old->st_uid == geteuid();
 
         (void) umask(mask);
-        (void) fchmod(fd, old ? old->st_mode & 07777 : 0666 & ~mask);
+        (void) fchmod(fd, keep ? old->st_mode & 07777 : 0666 & ~mask);
 }
 
-static int open_temporary(Output *o, const char *path, const struct stat *old) {
-        /* Through a link its target is replaced, not the link. */
+/* replaced, made by the caller, is taken over; NULL: it could not be, and errno says why. */
+static int open_temporary(Output *o, const char *path, char *replaced, const struct stat *old) {
         int fd;
 
-        o->path = old ? realpath(path, NULL) : strdup(path);
+        o->path = replaced;
         if (!o->path)
                 return cannot_write(path, errno);
         if (asprintf(&o->temporary, "%s.XXXXXX", o->path) < 0) {
@@ -72,19 +73,39 @@ int output_open(Output *ret, const char *path, const char *recording) {
                 return 0;
         }
         if (stat(path, &old) < 0)
-                r = open_temporary(&o, path, NULL);
+                r = open_temporary(&o, path, strdup(path), NULL);
         else if (recording && same_file(&old, recording)) {
                 cli_error("name another file with -o FILE", "%s is the recording itself", path);
                 r = -EEXIST;
         } else if (S_ISDIR(old.st_mode))
                 r = cannot_write(path, EISDIR);
-        else if (S_ISREG(old.st_mode))
-                r = open_temporary(&o, path, &old);
+        else if (S_ISREG(old.st_mode)) /* through a link its target is replaced, not the link */
+                r = open_temporary(&o, path, realpath(path, NULL), &old);
         else { /* /dev/null, a fifo: nothing to replace */
                 o.file = fopen(path, "we");
                 if (!o.file)
                         r = cannot_write(path, errno);
         }
+        if (r < 0) {
+                output_done(&o);
+                return r;
+        }
+        *ret = o;
+        return 0;
+}
+
+int output_open_default(Output *ret, const char *path) {
+        Output o = {};
+        struct stat old;
+        int r;
+
+        /* In a directory that others write to, a link or a file of theirs may wait there for us. */
+        if (lstat(path, &old) == 0 && (!S_ISREG(old.st_mode) || old.st_uid != geteuid())) {
+                cli_error("name a file with -o FILE, or take that away", "%s is there already, and is %s", path,
+                          S_ISREG(old.st_mode) ? "another user's" : "no regular file");
+                return -EEXIST;
+        }
+        r = open_temporary(&o, path, strdup(path), NULL);
         if (r < 0) {
                 output_done(&o);
                 return r;

@@ -22,6 +22,11 @@ typedef struct Output {
  * mistake. 0 or a negative errno.
  */
 int output_open(Output *ret, const char *path, const char *recording);
+/*
+ * For a name that nobody gave, and that others can foresee: only a regular file of the caller's own is
+ * replaced, and what is made has the mode of a new file. 0 or a negative errno.
+ */
+int output_open_default(Output *ret, const char *path);
 /* Standard output through $PAGER where it is a terminal and wanted; standard output where that fails. */
 int output_open_paged(Output *ret, bool pager);
 /* Writes out, puts the file in its place, waits for the pager. */

@@ -115,6 +115,85 @@ static void test_not_the_recording(void **state) {
         assert_holds(f->path, "recording");
 }
 
+static mode_t mode_of(const char *path) {
+        struct stat st;
+
+        assert_int_equal(lstat(path, &st), 0);
+        return st.st_mode;
+}
+
+static int write_default(const char *path) {
+        mode_t mask = umask(022);
+        Output o;
+        int r = output_open_default(&o, path);
+
+        if (r >= 0) {
+                assert_true(fputs("new", o.file) >= 0);
+                r = output_finish(&o);
+                output_done(&o);
+        }
+        (void) umask(mask);
+        return r;
+}
+
+static void test_default_name(void **state) {
+        Fixture *f = *state;
+
+        assert_int_equal(write_default(f->path), 0);
+        assert_holds(f->path, "new");
+        write_file(f->path, "old");
+        assert_int_equal(chmod(f->path, 0666), 0);
+        assert_int_equal(write_default(f->path), 0);
+        assert_holds(f->path, "new");
+        assert_int_equal(mode_of(f->path), S_IFREG | 0644);
+}
+
+static void test_default_name_is_planted(void **state) {
+        Fixture *f = *state;
+
+        write_file(f->path, "old");
+        assert_int_equal(symlink(f->path, f->link), 0);
+        assert_int_equal(write_default(f->link), -EEXIST);
+        assert_true(S_ISLNK(mode_of(f->link)));
+        assert_holds(f->path, "old");
+
+        assert_int_equal(unlink(f->link), 0);
+        assert_int_equal(symlink("/no/such/file", f->link), 0);
+        assert_int_equal(write_default(f->link), -EEXIST);
+        assert_int_equal(unlink(f->link), 0);
+        /* Nobody reads it: to open it would take for ever. */
+        assert_int_equal(mkfifo(f->link, 0666), 0);
+        assert_int_equal(write_default(f->link), -EEXIST);
+        assert_int_equal(write_default(f->directory), -EEXIST);
+
+        if (geteuid() != 0) {
+                print_message("as another user's: not checked, for want of root\n");
+                return;
+        }
+        assert_int_equal(chown(f->path, 65534, 65534), 0);
+        assert_int_equal(write_default(f->path), -EEXIST);
+        assert_holds(f->path, "old");
+}
+
+/* Where it was named with -o it is replaced, but its mode was another's choice. */
+static void test_mode_of_another(void **state) {
+        Fixture *f = *state;
+        mode_t mask = umask(022);
+        Output o;
+
+        write_file(f->path, "old");
+        assert_int_equal(chmod(f->path, 0606), 0);
+        for (int theirs = 0; theirs < (geteuid() == 0 ? 2 : 1); theirs++) {
+                if (theirs)
+                        assert_int_equal(chown(f->path, 65534, 65534), 0);
+                assert_int_equal(output_open(&o, f->path, NULL), 0);
+                assert_int_equal(output_finish(&o), 0);
+                output_done(&o);
+                assert_int_equal(mode_of(f->path), S_IFREG | (theirs ? 0644 : 0606));
+        }
+        (void) umask(mask);
+}
+
 static void test_where_it_cannot(void **state) {
         Fixture *f = *state;
         Output o;
@@ -133,6 +212,9 @@ int main(void) {
                 cmocka_unit_test_setup_teardown(test_given_up, set_up, tear_down),
                 cmocka_unit_test_setup_teardown(test_through_a_link, set_up, tear_down),
                 cmocka_unit_test_setup_teardown(test_not_the_recording, set_up, tear_down),
+                cmocka_unit_test_setup_teardown(test_default_name, set_up, tear_down),
+                cmocka_unit_test_setup_teardown(test_default_name_is_planted, set_up, tear_down),
+                cmocka_unit_test_setup_teardown(test_mode_of_another, set_up, tear_down),
                 cmocka_unit_test_setup_teardown(test_where_it_cannot, set_up, tear_down),
         };
 

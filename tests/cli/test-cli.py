@@ -376,6 +376,25 @@ class Reading(CliTest):
         with open(self.path("a.html"), encoding="utf-8") as f:
             self.assertIn("cli_hot_a", f.read())
 
+    def test_flamegraph_default_name_is_planted(self):
+        """In a directory that others write to: nothing of ours is overwritten, nothing waited for."""
+        with open(self.path("precious"), "w") as f:
+            f.write("precious")
+        for plant in (lambda p: os.symlink("precious", p), os.mkfifo):
+            plant(self.path("a.html"))
+            error = self.fails(1, "flamegraph", "a.ringside")
+            self.assertIn("a.html is there already", error)
+            self.assertIn("-o FILE", error)
+            os.unlink(self.path("a.html"))
+        with open(self.path("precious")) as f:
+            self.assertEqual(f.read(), "precious")
+        # Who names it means it.
+        os.symlink("precious", self.path("a.html"))
+        self.ok("flamegraph", "-o", "a.html", "a.ringside")
+        self.assertTrue(os.path.islink(self.path("a.html")))
+        with open(self.path("precious"), encoding="utf-8") as f:
+            self.assertIn("cli_hot_a", f.read())
+
     def test_flamegraph_thread(self):
         self.ok("flamegraph", "--thread", "worker", "-o", "worker.html", "a.ringside")
         with open(self.path("worker.html"), encoding="utf-8") as f:
