@@ -66,8 +66,8 @@ static int find_path(View *view, const ViewOptions *options) {
         r = ringside_recording_find_newest(".", &view->path, &error);
         if (r == -ENOENT)
                 cli_error("make one: ringside record -- ./program its arguments\n"
-                          "or name one from elsewhere as the last argument",
-                          "There is no recording in this directory");
+                          "or name one from elsewhere, or of another user, as the last argument",
+                          "There is no recording of yours in this directory");
         else if (r < 0)
                 cli_error_library(&error, r);
         return r;

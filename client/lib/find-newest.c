@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
-/* Which recording is meant where none was named: the newest that opens. */
+/*
+ * Which recording is meant where none was named: the newest that opens. Of the caller's own: in a directory that
+ * others write to, one of theirs that is taken for it would tell what they like.
+ */
 
 #include <dirent.h>
 #include <fcntl.h>
@@ -60,6 +63,11 @@ static int candidates_add(Candidates *candidates, const char *name, const struct
         return 0;
 }
 
+/* A link, too, says what whoever made it likes. */
+static bool is_own(int dir_fd, const char *name, int flags, struct stat *ret) {
+        return fstatat(dir_fd, name, ret, flags) == 0 && ret->st_uid == geteuid();
+}
+
 static int collect(DIR *dir, Candidates *candidates) {
         const struct dirent *entry;
         int r;
@@ -71,7 +79,8 @@ static int collect(DIR *dir, Candidates *candidates) {
                 if (len <= strlen(SUFFIX) || entry->d_name[0] == '.' ||
                     strcmp(entry->d_name + len - strlen(SUFFIX), SUFFIX) != 0)
                         continue;
-                if (fstatat(dirfd(dir), entry->d_name, &st, 0) < 0 || !S_ISREG(st.st_mode))
+                if (!is_own(dirfd(dir), entry->d_name, AT_SYMLINK_NOFOLLOW, &st) ||
+                    !is_own(dirfd(dir), entry->d_name, 0, &st) || !S_ISREG(st.st_mode))
                         continue;
                 r = candidates_add(candidates, entry->d_name, &st);
                 if (r < 0)
@@ -109,6 +118,6 @@ int ringside_recording_find_newest(const char *directory, char **ret_path, Rings
                 *ret_path = TAKE_PTR(path);
                 return 0;
         }
-        return error_set(error, -ENOENT, "Make one with: ringside record -- COMMAND", "There is no recording in %s%s",
+        return error_set(error, -ENOENT, "Make one with: ringside record -- COMMAND; another user's has to be named.", "There is no recording of yours in %s%s",
                          directory, candidates.n > 0 ? " that can be opened" : "");
 }

@@ -401,7 +401,7 @@ RINGSIDE_PUBLIC int ringside_recording_open(RingsideRecording **ret, const char 
 RINGSIDE_PUBLIC RingsideRecording *ringside_recording_free(RingsideRecording *recording);
 /* Strings and arrays are valid until the recording is freed. */
 RINGSIDE_PUBLIC const RingsideRecordingInfo *ringside_recording_get_info(RingsideRecording *recording);
-/* The newest *.ringside in directory that opens; the path is freed with free(). -ENOENT: none. */
+/* The newest *.ringside in directory that opens and is the caller's own; the path is freed with free(). -ENOENT: none. */
 RINGSIDE_PUBLIC int ringside_recording_find_newest(const char *directory, char **ret_path, RingsideError *error);
 
 /* ---- profiles ---- */

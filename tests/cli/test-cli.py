@@ -194,6 +194,23 @@ class Reading(CliTest):
     def test_newest_is_found(self):
         self.assertEqual(self.ok("report").replace("./a.ringside", "a.ringside"), self.report())
 
+    @unittest.skipIf(os.geteuid() != 0, "another user's file takes root to make")
+    def test_newest_is_mine(self):
+        subprocess.run([MAKE_RECORDING, self.path("b.ringside")], check=True, env=self.env)
+        os.utime(self.path("a.ringside"), (1000, 1000))
+        os.chown(self.path("b.ringside"), 65534, 65534)
+        self.assertIn("a.ringside", self.ok("report"))
+        # A link of another's is no better.
+        subprocess.run([MAKE_RECORDING, self.path("elsewhere")], check=True, env=self.env)
+        os.symlink("elsewhere", self.path("c.ringside"))
+        os.chown(self.path("c.ringside"), 65534, 65534, follow_symlinks=False)
+        self.assertIn("a.ringside", self.ok("report"))
+        os.unlink(self.path("a.ringside"))
+        error = self.fails(1, "report")
+        self.assertIn("no recording of yours", error)
+        self.assertIn("last argument", error)
+        self.ok("report", "b.ringside")
+
     def test_every_view_is_harmless_and_narrow(self):
         for by in ("function", "file", "process", "thread", "callees", "callers"):
             for columns in ("44", "80", "200"):
