@@ -111,7 +111,7 @@ static void print_header(FILE *out, const View *view, const Style *style) {
         const RingsideRecordingInfo *info = view->info;
         const RingsideEvent *event = report_event(view);
         const char *advice = summary_frame_pointer_advice(info);
-        char line[512], never[256], missed[128];
+        char line[512], never[256], missed[128], hidden[256];
 
         header_line(out, style, "Recording", view->path);
         header_command(out, info, style);
@@ -134,6 +134,10 @@ static void print_header(FILE *out, const View *view, const Style *style) {
         }
         if (summary_missed_text(missed, sizeof(missed), info)) {
                 text_wrap(out, missed, 0, style->columns);
+                fputc('\n', out);
+        }
+        if (summary_hidden_text(hidden, sizeof(hidden), info)) {
+                text_wrap(out, hidden, 0, style->columns);
                 fputc('\n', out);
         }
         if (advice) {
@@ -250,7 +254,7 @@ int report_text(FILE *out, const View *view, const ReportOptions *options, const
                           view->filter.process || view->filter.thread || view->filter.target ?
                                   "No sample passes the filter. 'ringside report --by=thread' shows what there is, and "
                                   "'--by=target' what was named." :
-                                  "There are no samples in it: what was recorded used hardly any CPU time meanwhile.",
+                                  summary_empty(view->info),
                           0, style->columns);
                 return 0;
         }

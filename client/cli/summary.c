@@ -103,6 +103,47 @@ char *summary_missed_text(char *dst, size_t size, const RingsideRecordingInfo *i
         return dst;
 }
 
+/* The helper knows its targets by cgroup: who leaves one goes out of sight, too, and is no less the caller's. */
+static uint64_t count_hidden(const RingsideRecordingInfo *info) {
+        for (unsigned i = 0; i < info->n_targets; i++)
+                if (strncmp(info->targets[i], "cgroup ", 7) == 0 || strncmp(info->targets[i], "unit ", 5) == 0)
+                        return 0;
+        return info->hidden;
+}
+
+/* A command that ran, and of which nothing was told, not even that it began. */
+static bool command_was_hidden(const RingsideRecordingInfo *info) {
+        const RingsideStatistics *s = &info->statistics;
+
+        return info->n_targets > 0 && strncmp(info->targets[0], "command ", 8) == 0 && info->exit_status >= 0 &&
+               s->processes == 0 && s->processes_lost == 0 && s->unknown == 0 && s->malformed == 0;
+}
+
+#define HIDDEN_BECAUSE                                                                                            \
+        "a setuid program, one that you may not read, or one with capabilities. With -a (profile-system) an "     \
+        "administrator can allow it."
+
+const char *summary_empty(const RingsideRecordingInfo *info) {
+        if (command_was_hidden(info))
+                return "There are no samples in it: the program that was run is not yours to see, as " HIDDEN_BECAUSE;
+        if (count_hidden(info) > 0)
+                return "There are no samples in it: what was recorded became a program that is not yours to see, "
+                       "as " HIDDEN_BECAUSE;
+        return "There are no samples in it: what was recorded used hardly any CPU time that is yours to see. A longer "
+               "run, or more samples a second with -F, shows more.";
+}
+
+char *summary_hidden_text(char *dst, size_t size, const RingsideRecordingInfo *info) {
+        uint64_t n = count_hidden(info);
+
+        /* Where all processes are recorded somebody's sudo is nothing that was asked for. */
+        if (n == 0 || info->n_targets == 0 || info->samples == 0)
+                return NULL;
+        snprintf(dst, size, "%" PRIu64 " process%s became a program that is not yours to see, and not in it: " HIDDEN_BECAUSE,
+                 n, n == 1 ? "" : "es");
+        return dst;
+}
+
 static void print_numbers(const char *path, const RingsideRecordingInfo *info) {
         char time[32], bytes[32], event[256];
         _cleanup_free_ char *escaped = text_escape(path);
@@ -151,7 +192,7 @@ int summary_print(const char *path, RingsideError *error) {
         _cleanup_free_ char *quoted = text_quote(path), *escaped = quoted ? text_escape(quoted) : NULL;
         const RingsideRecordingInfo *info;
         const char *advice;
-        char never[256], missed[128];
+        char never[256], missed[128], hidden[256];
         Style style;
         int r;
 
@@ -166,6 +207,8 @@ int summary_print(const char *path, RingsideError *error) {
                 text_wrap(stderr, never, 0, style.columns);
         if (summary_missed_text(missed, sizeof(missed), info))
                 text_wrap(stderr, missed, 0, style.columns);
+        if (summary_hidden_text(hidden, sizeof(hidden), info))
+                text_wrap(stderr, hidden, 0, style.columns);
         advice = summary_frame_pointer_advice(info);
         if (advice)
                 text_wrap(stderr, advice, 0, style.columns);
@@ -173,8 +216,7 @@ int summary_print(const char *path, RingsideError *error) {
         if (advice)
                 text_wrap(stderr, advice, 0, style.columns);
         if (info->samples == 0) {
-                text_wrap(stderr, "There is nothing in it: what was recorded used hardly any CPU time meanwhile. A longer "
-                                  "run, or more samples a second with -F, shows more.", 0, style.columns);
+                text_wrap(stderr, summary_empty(info), 0, style.columns);
                 return 0;
         }
         r = print_top(recording, &style, error);

@@ -31,5 +31,11 @@ char *summary_never_taken_text(char *dst, size_t size, const RingsideRecordingIn
  */
 const char *summary_kernel(const RingsideRecordingInfo *info);
 const char *summary_kernel_advice(const RingsideRecordingInfo *info);
+/*
+ * Why there is not one sample; of what has gone out of sight meanwhile where there are some, NULL where there is no such
+ * thing. For a program that may not be seen no records are told, only that it is not.
+ */
+const char *summary_empty(const RingsideRecordingInfo *info);
+char *summary_hidden_text(char *dst, size_t size, const RingsideRecordingInfo *info);
 /* CPU time that no event covered; NULL where there was none. */
 char *summary_missed_text(char *dst, size_t size, const RingsideRecordingInfo *info);

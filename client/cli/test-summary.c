@@ -75,12 +75,52 @@ static void test_missed(_unused_ void **state) {
         assert_non_null(strstr(summary_missed_text(text, sizeof(text), &info), "For 1.5 s of CPU time"));
 }
 
+static void test_hidden(_unused_ void **state) {
+        const char *const command[] = {"command ./program"}, *const process[] = {"process 7"}, *const cgroup[] = {"cgroup /a"};
+        RingsideRecordingInfo info = {.targets = command, .n_targets = 1, .exit_status = 0};
+        char text[256];
+
+        /* Nothing was told of it. */
+        assert_non_null(strstr(summary_empty(&info), "program that was run is not yours to see"));
+        assert_null(summary_hidden_text(text, sizeof(text), &info));
+        /* Or it has not ended, or not begun, or was told and that was lost. */
+        info.exit_status = -1;
+        assert_non_null(strstr(summary_empty(&info), "hardly any CPU time"));
+        info.exit_status = 0;
+        info.statistics.processes_lost = 1;
+        assert_non_null(strstr(summary_empty(&info), "hardly any CPU time"));
+        info.statistics.processes_lost = 0;
+        info.statistics.processes = 1;
+        assert_non_null(strstr(summary_empty(&info), "hardly any CPU time"));
+        info.targets = process;
+        info.statistics.processes = 0;
+        assert_non_null(strstr(summary_empty(&info), "hardly any CPU time"));
+
+        info.hidden = 1;
+        assert_non_null(strstr(summary_empty(&info), "became a program that is not yours to see"));
+        assert_null(summary_hidden_text(text, sizeof(text), &info)); /* it was said */
+        info.samples = 5;
+        assert_non_null(strstr(summary_hidden_text(text, sizeof(text), &info), "1 process became"));
+        info.hidden = 2;
+        assert_non_null(strstr(summary_hidden_text(text, sizeof(text), &info), "2 processes became"));
+        assert_non_null(strstr(text, "can allow it.")); /* whole */
+        info.n_targets = 0;
+        assert_null(summary_hidden_text(text, sizeof(text), &info));
+
+        /* Who left it is seen still, but not there. */
+        info = (RingsideRecordingInfo){.targets = cgroup, .n_targets = 1, .exit_status = -1, .hidden = 1};
+        assert_non_null(strstr(summary_empty(&info), "hardly any CPU time"));
+        info.samples = 5;
+        assert_null(summary_hidden_text(text, sizeof(text), &info));
+}
+
 int main(void) {
         const struct CMUnitTest tests[] = {
                 cmocka_unit_test(test_never_taken),
                 cmocka_unit_test(test_advice),
                 cmocka_unit_test(test_kernel),
                 cmocka_unit_test(test_missed),
+                cmocka_unit_test(test_hidden),
         };
 
         return cmocka_run_group_tests(tests, NULL, NULL);

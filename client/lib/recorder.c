@@ -61,6 +61,7 @@ struct RingsideRecorder {
         pthread_mutex_t lock; /* what follows */
         bool lock_made;
         Alive alive;
+        uint64_t hidden; /* processes that went out of sight */
         RingsideRecorderStatistics statistics;
         RingsideStatistics session_statistics;
 };
@@ -340,6 +341,7 @@ int ringside_recorder_push(const RingsideRecord *record, void *userdata) {
 
         if (record->type == RINGSIDE_PROCESS) {
                 (void) pthread_mutex_lock(&recorder->lock);
+                recorder->hidden += record->process.kind == RINGSIDE_PROCESS_GONE;
                 r = alive_note(&recorder->alive, record);
                 (void) pthread_mutex_unlock(&recorder->lock);
                 if (r < 0)
@@ -394,6 +396,12 @@ static int put_end(RingsideRecorder *recorder, int exit_status) {
         r = store_put_meta(recorder->store, "exit_status", value);
         if (r < 0)
                 return r;
+        if (recorder->hidden > 0) {
+                (void) snprintf(value, sizeof(value), "%" PRIu64, recorder->hidden);
+                r = store_put_meta(recorder->store, "hidden", value);
+                if (r < 0)
+                        return r;
+        }
         (void) snprintf(value, sizeof(value), "%" PRIu64, now_ns(CLOCK_BOOTTIME) - recorder->start.boottime);
         return store_put_meta(recorder->store, "finished", value);
 }

@@ -341,6 +341,8 @@ static int meta_row(sqlite3_stmt *row, void *userdata) {
                 info->start_realtime = n;
         else if (strcmp(key, "n_cpus") == 0 && parse_number(value, 0, &n))
                 info->n_cpus = MIN(n, 1 << 20);
+        else if (strcmp(key, "hidden") == 0 && parse_number(value, 0, &n))
+                info->hidden = n;
         else if (strcmp(key, "exit_status") == 0 && parse_number(value, -1, &n))
                 info->exit_status = MIN(n, INT32_MAX);
         else if (strcmp(key, "finished") == 0 && parse_number(value, 0, &n)) {

@@ -375,6 +375,7 @@ typedef struct RingsideRecordingInfo {
         int exit_status;          /* as from waitpid(), -1: none */
         uint64_t samples;
         uint64_t truncated;       /* samples whose user stack did not reach its start */
+        uint64_t hidden;          /* processes that became something the caller may not see, or had not asked for */
         RingsideStatistics statistics; /* the last that were put */
         const char *command;      /* shell-quoted, "" where all processes were recorded */
         const char *hostname;

@@ -7,6 +7,7 @@
  * FAKE_OPEN=denied, rate, memory (with tables only), FAKE_START=refused, FAKE_TARGET=gone: that step fails.
  * FAKE_END_MS=N: the session ends by itself N ms after its start.
  * FAKE_CHILD_MS=N: a descendant lives for N ms after the start.
+ * FAKE_PROGRAM=hidden, leaves: nothing is told of targets, or that they go out of sight at once.
  * FAKE_BAD_FP=1: every stack ends for want of frame pointers.
  * FAKE_LOG=FILE: what was asked for, line by line.
  */
@@ -33,7 +34,7 @@ struct RingsideSession {
         unsigned n_targets;
         uint64_t start; /* ns, 0: not started */
         bool stopped;
-        uint64_t emitted;
+        uint64_t emitted, processes;
         enum RingsideKernel kernel;
         enum RingsideScope scope;
         uint64_t table_size;
@@ -250,11 +251,17 @@ static int dispatch_target(RingsideSession *s, unsigned i, RingsideRecordFunc fu
         const uint64_t frames[] = { 0x1111, 0x2222 };
         RingsideRecord r = { .type = RINGSIDE_STACK, .pid = s->pids[i], .tid = s->pids[i] };
 
-        if (s->pids[i] == 0)
+        if (s->pids[i] == 0 || is("FAKE_PROGRAM", "hidden"))
                 return 0;
         if (!s->announced[i]) {
                 s->announced[i] = true;
                 (void) process(func, userdata, RINGSIDE_PROCESS_EXEC, s->pids[i], 0);
+                s->processes++;
+                if (is("FAKE_PROGRAM", "leaves")) {
+                        (void) process(func, userdata, RINGSIDE_PROCESS_GONE, s->pids[i], 0);
+                        s->pids[i] = 0;
+                        return 0;
+                }
                 r.stack.id = i + 1;
                 r.stack.frames = frames;
                 r.stack.n_frames = ELEMENTSOF(frames);
@@ -287,7 +294,7 @@ int ringside_session_dispatch(RingsideSession *s, RingsideRecordFunc func, void 
 }
 
 int ringside_session_get_statistics(RingsideSession *s, RingsideStatistics *ret) {
-        *ret = (RingsideStatistics){ .taken = s->emitted, .emitted = s->emitted };
+        *ret = (RingsideStatistics){ .taken = s->emitted, .emitted = s->emitted, .processes = s->processes };
         ret->walk_end[is("FAKE_BAD_FP", "1") ? RINGSIDE_WALK_BAD_FP : RINGSIDE_WALK_COMPLETE] = s->emitted;
         return 0;
 }

@@ -695,6 +695,17 @@ class Recording(FakeTest):
             self.assertEqual(report["recording"]["kernel_frames"], state)
             self.assertEqual(report["recording"]["scope"], "system")
 
+    def test_hidden_is_said(self):
+        """Neither that it used no CPU time, which nobody knows, nor that more samples would help."""
+        for program, words in (("hidden", "the program that was run is not yours to see"),
+                               ("leaves", "what was recorded became a program that is not yours to see")):
+            p = self.record("-o", program, "--", "true", env={"FAKE_PROGRAM": program})
+            for text in p.stderr.decode(), self.ok("report", program):
+                self.assertIn(words, " ".join(text.split()))
+                self.assertIn("setuid", text)
+                self.assertNotIn("CPU time", text)
+                self.assert_narrow(text)
+
     def test_waits_for_descendants(self):
         start = time.monotonic()
         self.record("--", "true", env={"FAKE_CHILD_MS": "1000"})
