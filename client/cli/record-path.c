@@ -97,6 +97,33 @@ int record_path_choose(char **ret, const RecordOptions *options) {
         return 0;
 }
 
+int record_path_pin(const char *path) {
+        int fd = open(path, O_PATH | O_NOFOLLOW | O_CLOEXEC);
+
+        return fd < 0 ? -errno : fd;
+}
+
+int record_path_check(const char *path, int fd) {
+        _cleanup_free_ char *proc = NULL, *now = NULL;
+        char hint[PATH_MAX + 32] = "";
+        struct stat ours, there;
+
+        if (fstat(fd, &ours) < 0 || ours.st_nlink == 0) {
+                cli_error("leave a recording where it is until it has ended",
+                          "%s was removed while it was written, and is lost", path);
+                return -ENOENT;
+        }
+        if (lstat(path, &there) == 0 && there.st_dev == ours.st_dev && there.st_ino == ours.st_ino)
+                return 0;
+        if (asprintf(&proc, "/proc/self/fd/%d", fd) < 0)
+                proc = NULL;
+        now = proc ? realpath(proc, NULL) : NULL;
+        if (now)
+                snprintf(hint, sizeof(hint), "it is %s now", now);
+        cli_error(hint, "%s was moved away while it was written", path);
+        return -ENOENT;
+}
+
 void record_path_remove(const char *path) {
         static const char *const suffixes[] = { "", "-wal", "-shm", "-journal" };
 

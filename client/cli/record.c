@@ -40,6 +40,7 @@ enum { SOURCE_SESSION, SOURCE_SIGNAL, SOURCE_TICK, SOURCE_DEADLINE, SOURCE_COMMA
 typedef struct Record {
         const RecordOptions *options;
         char *path;
+        int file_fd; /* of the file that was made there, whatever is there later */
         RingsideSession *session;
         RingsideRecorder *recorder;
         Command *command;
@@ -62,6 +63,7 @@ typedef struct Record {
 static void record_init(Record *record, const RecordOptions *options) {
         *record = (Record){
                 .options = options,
+                .file_fd = -1,
                 .epoll_fd = -1,
                 .signal_fd = -1,
                 .tick_fd = -1,
@@ -77,6 +79,7 @@ static void record_done(Record *record) {
         ringside_recorder_free(record->recorder);
         ringside_session_free(record->session);
         record_targets_done(&record->targets);
+        close_fd(record->file_fd);
         close_fd(record->epoll_fd);
         close_fd(record->signal_fd);
         close_fd(record->tick_fd);
@@ -449,9 +452,14 @@ static int start(Record *record) {
                 return r;
         }
         live_init(&record->live, record->options->quiet);
-        r = ringside_session_start(record->session);
+        r = record->file_fd = record_path_pin(record->path);
         if (r < 0)
-                session_fail(record, r);
+                fail("Cannot look at the recording", r);
+        if (r >= 0) {
+                r = ringside_session_start(record->session);
+                if (r < 0)
+                        session_fail(record, r);
+        }
         if (r >= 0)
                 r = set_timer(record->tick_fd, DISPATCH_NS, DISPATCH_NS);
         if (r >= 0 && record->options->duration > 0)
@@ -485,6 +493,8 @@ static int end(Record *record) {
         r = ringside_recorder_finish(record->recorder, record->status, &error);
         if (r < 0)
                 cli_error_library(&error, r);
+        else
+                r = record_path_check(record->path, record->file_fd);
         record->recorder = ringside_recorder_free(record->recorder);
         return r;
 }

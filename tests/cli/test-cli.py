@@ -614,6 +614,33 @@ class Recording(FakeTest):
             self.assertIn("-o", self.fails(125, "record", "--", "true"))
             os.chmod(self.dir, 0o700)
 
+    def test_taken_away_meanwhile(self):
+        """What is not there at the end is no success, whatever is there in its place."""
+        for name, command, words in (("removed", "rm removed", "removed while it was written, and is lost"),
+                                     ("replaced", "rm replaced; touch replaced", "and is lost"),
+                                     ("moved", "mv moved there", "moved away"),
+                                     ("linked", "mv linked here; ln -s here linked", "moved away")):
+            for quiet in ([], ["-q"]):
+                error = self.fails(125, "record", *quiet, "-o", name, "--", "sh", "-c", command)
+                self.assertIn(words, error)
+                self.assertNotIn("Next:", error)
+                if "away" in words:
+                    place = self.path(command.split()[2].rstrip(";"))
+                    self.assertIn(f"hint: it is {os.path.realpath(place)} now", error)
+                    self.assertTrue(self.info(place)["finished"])
+                for left in "replaced", "there", "here", "linked":
+                    if os.path.lexists(self.path(left)):
+                        os.unlink(self.path(left))
+        self.fails(1, "record", "-q", "-o", "pid", "-p", str(self.short_lived("rm", "pid")))
+
+    def short_lived(self, *command):
+        """The PID of a process that waits until there is a recording, and then does that."""
+        script = f"while [ ! -e {command[1]} ]; do sleep 0.1; done; {' '.join(command)}"
+        p = subprocess.Popen(["sh", "-c", script], cwd=self.dir)
+        self.addCleanup(p.wait)
+        self.addCleanup(p.kill)
+        return p.pid
+
     def test_options_arrive(self):
         self.record("-F", "777", "-e", "cpu-clock", "-e", "cpu-cycles/5000", "--ring-size=1M", "--max-frames=9",
                     "--helper=direct", "--no-inherit", "--", "true")
