@@ -519,6 +519,23 @@ static __always_inline bool begins_goroutine(__u64 address) {
 #endif
 }
 
+/*
+ * Whether this is in what Go's threads begin with, and the stacks that its scheduler runs on: runtime.mstart, which is a call and
+ * the return that it never comes to. Its frame pointer is of whoever made the thread, on the stack of another, where by now
+ * may be anything.
+ */
+static __always_inline bool begins_thread(const struct unwind_state *state) {
+#if defined(__TARGET_ARCH_x86)
+        __u64 code = 0;
+
+        /* int3, call, ret, int3: functions are aligned, and that is what is between them. */
+        return !state->exact && state->pc % 32 == 5 && unwind_read_bytes(&code, sizeof(code), state->pc - 6) == 0 &&
+               (code & 0xffff00000000ffffULL) == 0xccc300000000e8ccULL;
+#else
+        return false; /* with a frame of its own it looks like others */
+#endif
+}
+
 #define NOT_GUESSED (RS_FRAMES_MAX + 1)
 /* How far a frame may be from the one inside it, bytes, for a frame pointer to be believed where no rule says so. */
 #define GUESS_DISTANCE_MAX (1ULL << 20)
@@ -531,7 +548,8 @@ static __always_inline bool begins_goroutine(__u64 address) {
 
 /*
  * A step by frame pointer, if it looks like one; GUESS_NONE: nothing was done. GUESS_END: there were such steps, and they
- * have come to a frame pointer of 0, as a chain's end is marked; or to one that is saved beside where a goroutine begins.
+ * have come to a frame pointer of 0, as a chain's end is marked; or to one that is saved beside where a goroutine begins; or
+ * to where a thread of Go's does.
  */
 __noinline int unwind_guess(void) {
         struct scratch *s = scratch_get();
@@ -544,7 +562,7 @@ __noinline int unwind_guess(void) {
         state = &s->unwind.state;
         fp = state->regs[UNWIND_FP];
         far = fp - state->regs[UNWIND_SP] > GUESS_DISTANCE_MAX;
-        if (fp == 0 && s->unwind.guessed_at != NOT_GUESSED)
+        if (s->unwind.guessed_at != NOT_GUESSED && (fp == 0 || begins_thread(state)))
                 return GUESS_END;
         /* Go does not keep the alignment that C has. */
         if (!(state->known & UNWIND_KNOWN(UNWIND_FP)) || (fp & 7) != 0 ||

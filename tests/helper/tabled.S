@@ -12,6 +12,8 @@
  *      6  instead, inner is called on a stack of data that looks like a signal's
  *      7  instead, former calls inner; at SIGUSR1 it executes this program anew, as with
  *      8  instead, former's call is overwritten, and inner is gone to with the return address that it would have made
+ *      9  framed is called by starts, which looks like what threads of Go's begin with; their frame pointer is of a decoy
+ *     10  and by nearly, which nearly looks like that
  *
  *      outer   rsp + 32
  *      framed  a frame pointer; the test has no rule for it
@@ -39,6 +41,12 @@
 FUNCTION(_start):
         mov     (%rsp), %r12            /* argc */
         mov     $-1, %r13               /* turns of inner until exit */
+        xor     %ebp, %ebp
+        lea     decoy(%rip), %rbp
+        mov     (%rbp), %rax            /* for walks it has to be in memory */
+        cmp     $10, %r12
+        je      starts
+        jg      nearly
         xor     %ebp, %ebp
         cmp     $8, %r12
         je      former
@@ -181,6 +189,22 @@ FUNCTION(jumper):
 not_after:
         hlt
 
+        .balign 256, 0xcc
+        int3
+        .balign 256, 0xcc
+        .globl  starts
+starts: call    framed
+        .globl  after_starts
+after_starts:
+        ret
+        .balign 256, 0xcc
+        .globl  nearly
+nearly: call    framed
+        .globl  after_nearly
+after_nearly:
+        hlt
+        int3
+
 FUNCTION(former):
         mov     $SYS_rt_sigaction, %eax
         mov     $SIGUSR1, %edi
@@ -243,6 +267,7 @@ inner_end:
         .data
         .balign 8
 action: .quad   handler, SA_RESTORER, restorer, 0
+decoy:  .quad   0, after_outer
 becoming:
         .quad   become, SA_RESTORER, restorer, 0
 arguments:

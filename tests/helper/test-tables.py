@@ -69,7 +69,7 @@ FORMS = [f"form_{i}" for i in range(1, 14)]
 ROWS = sorted([(S["_start"], 1), (S["outer"], 2), (S["outer"] + 4, 3), (S["framed"], 0), (S["middle"], 2),
                (S["middle"] + 5, 4), (S["handler"], 2), (S["handler"] + 4, 5), (S["restorer"] - 1, 6), (S["holder"], OF_HOLDER), (S["inner"], OF_INNER)] +
               [row for form in FORMS for row in ((S[form], 2), (S[form] + 4, 5))] +
-              [(S["jumper"], 5), (S["former"], 1), (S["become"], 0), (S["latter"], 1)])
+              [(S["jumper"], 5), (S["starts"], 0), (S["nearly"], 0), (S["former"], 1), (S["become"], 0), (S["latter"], 1)])
 
 
 class Tables:
@@ -299,6 +299,16 @@ def test_calls():
         run.tables.publish(run.pid, run.start)
         run.more(20)
         check_stacks(*run.more(), ((), NO_CALL, False))
+
+
+def test_thread_of_go():
+    """It begins where it seems to, and not where its frame pointer leads to, which is the one of whoever made it."""
+    inside = ("after_inner", "after_middle")
+    for words, chain in ((9, inside + ("after_starts",)), (10, inside + ("after_nearly", "after_outer"))):
+        with Run(*["word"] * words) as run:
+            run.tables.publish(run.pid, run.start)
+            run.more(20)
+            check_stacks(*run.more(), (chain, COMPLETE, True))
 
 
 def test_remembered():
@@ -585,6 +595,6 @@ def test_hostile_signal():
 
 
 if __name__ == "__main__":
-    TESTS = [test_whole, test_frame_pointers, test_signal, test_children, test_calls, test_remembered, test_secrets, test_fake_signal, test_scope, test_exec,
+    TESTS = [test_whole, test_frame_pointers, test_signal, test_children, test_calls, test_thread_of_go, test_remembered, test_secrets, test_fake_signal, test_scope, test_exec,
              test_hostile, test_hostile_signal]
     h.main(*[t for t in TESTS if t.__name__ in sys.argv[4:] or len(sys.argv) < 5])
