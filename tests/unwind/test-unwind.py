@@ -43,6 +43,8 @@ def through(n, optional):
 # It has no symbol; some tools give it this name.
 STUB = r"(unwind-plt\+0x[0-9a-f]+|plt_function@plt)"
 
+PREEMPTED = rf"(;runtime\.sigreturn(\.abi0)?(;{OTHER})*)?"
+
 # Each: the least shares of stacks, in percent.
 CASES = {
     "signals": interrupted(HERE, 1),
@@ -71,10 +73,11 @@ CASES = {
     # In flight there are the frames of the libraries that look for who catches it.
     "exceptions": {rf"{MAIN};catches_often(;catches(\.cold)?{through(1, '?')})?(;(?!through_|catch){OTHER})*": 90,
                    f"{MAIN};catches_often;catches{through(1, '')}(;{OTHER})+": 30},
-    # As above.
+    # As above. The busier the machine, the more often the runtime's own thread wakes up to interrupt who computes for long.
     "goroutines": {
-        r"runtime\.main;main\.main;main\.spinFor;main\.spinInner;main\.spinLeaf": 45,
-        r"main\.main\.func1;main\.spinFor;main\.spinInner;main\.spinLeaf": 45,
+        rf"runtime\.main;main\.main;main\.spinFor;main\.spinInner;main\.spinLeaf{PREEMPTED}": 45,
+        rf"main\.main\.func1;main\.spinFor;main\.spinInner;main\.spinLeaf{PREEMPTED}": 45,
+        rf"runtime\.clone(\.abi0)?;runtime\.mstart(\.abi0)?;runtime\.mstart0;runtime\.mstart1;runtime\.sysmon(;{OTHER})*": 0,
     },
     # The address that the other stack was left from is in no frame that the chain leads to.
     "switched": {f"{MAIN};takes_turns;same_inner;same_leaf": 45,
