@@ -1,7 +1,9 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 /*
- * A module is one block of memory: its symbols sorted by offset, and the names behind them. Blocks hang in
- * an array by number, which is what a frame has, so that a look-up is a binary search in one module.
+ * The first file has nearly all names there will be, of which a recording needs few: it stays mapped, and only
+ * what is looked up is looked at. Of later ones the modules that are new are copied, each into one block of
+ * memory. Modules hang in an array by number, which is what a frame has, so that a look-up is a binary search in
+ * one of them.
  */
 
 #include "kernel-symbols.h"
@@ -21,19 +23,19 @@
 /* Of all that is kept, modules that are gone included. */
 #define TOTAL_BYTES_MAX (256ULL << 20)
 
-typedef struct Symbol {
-        uint32_t offset;
-        uint32_t name; /* in names */
-} Symbol;
-
+/* Names end with 0 within strings, which does so itself; what leads beyond is found when it is asked for. */
 typedef struct Module {
+        const char *name;
+        const struct rs_kernel_symbol *symbols;
         uint32_t n_symbols;
-        char *name;  /* these two point behind the symbols */
-        char *names;
-        Symbol symbols[];
+        const char *strings;
+        uint64_t strings_size;
+        uint8_t bytes[]; /* what is pointed to, unless that is in the first file */
 } Module;
 
 struct KernelSymbols {
+        void *first; /* file, mapped; NULL: none */
+        uint64_t first_size;
         uint64_t bytes;
         Module *modules[RS_MODULE_MAX]; /* by number */
 };
@@ -44,6 +46,7 @@ typedef struct Names {
         const struct rs_kernel_symbol *symbols;
         const char *strings;
         uint32_t n_modules;
+        uint64_t strings_size;
 } Names;
 
 int kernel_symbols_new(KernelSymbols **ret) {
@@ -60,6 +63,8 @@ KernelSymbols *kernel_symbols_free(KernelSymbols *symbols) {
                 return NULL;
         for (size_t i = 0; i < ELEMENTSOF(symbols->modules); i++)
                 free(symbols->modules[i]);
+        if (symbols->first)
+                (void) munmap(symbols->first, symbols->first_size);
         free(symbols);
         return NULL;
 }
@@ -67,21 +72,20 @@ KernelSymbols *kernel_symbols_free(KernelSymbols *symbols) {
 /* ---- checks ---- */
 
 /* strings ends with 0, so a name that begins in it also ends in it. */
-static bool module_is_sound(const Names *names, const struct rs_kernel_module *m, uint64_t strings_size) {
+static bool module_is_sound(const Names *names, const struct rs_kernel_module *m) {
         uint32_t last = 0;
 
-        if (m->name >= strings_size)
-                return false;
         for (uint32_t i = 0; i < m->nr_symbols; i++) {
                 const struct rs_kernel_symbol *s = &names->symbols[m->first_symbol + i];
 
-                if (s->offset < last || s->name >= strings_size)
+                if (s->offset < last || s->name >= names->strings_size)
                         return false;
                 last = s->offset;
         }
         return true;
 }
 
+/* But the symbols. */
 static int names_check(const struct rs_kernel_names *header, uint64_t size, Names *ret) {
         const uint8_t *p = (const uint8_t *) (header + 1);
         uint64_t expected, next = 0;
@@ -102,13 +106,14 @@ static int names_check(const struct rs_kernel_names *header, uint64_t size, Name
         names.modules = (const struct rs_kernel_module *) p;
         names.symbols = (const struct rs_kernel_symbol *) (names.modules + header->nr_modules);
         names.strings = (const char *) (names.symbols + header->nr_symbols);
+        names.strings_size = header->strings_size;
         if (header->strings_size > 0 && names.strings[header->strings_size - 1] != 0)
                 return -EBADMSG;
         for (uint32_t i = 0; i < names.n_modules; i++) {
                 const struct rs_kernel_module *m = &names.modules[i];
 
                 if (m->number >= RS_MODULE_MAX || (i > 0 && m->number <= m[-1].number) || m->first_symbol != next ||
-                    m->nr_symbols > header->nr_symbols - next || !module_is_sound(&names, m, header->strings_size))
+                    m->nr_symbols > header->nr_symbols - next || m->name >= header->strings_size)
                         return -EBADMSG;
                 next += m->nr_symbols;
         }
@@ -138,50 +143,92 @@ static char *append_name(char *p, const char *name) {
 
 /* Names may share their bytes in the file, but not here: what they come to is counted first. */
 static uint64_t module_size(const Names *names, const struct rs_kernel_module *m) {
-        uint64_t size = sizeof(Module) + m->nr_symbols * sizeof(Symbol) + name_size(names->strings + m->name);
+        uint64_t size = sizeof(Module) + m->nr_symbols * sizeof(struct rs_kernel_symbol) +
+                        name_size(names->strings + m->name);
 
         for (uint32_t i = 0; i < m->nr_symbols; i++)
                 size += name_size(symbol_name(names, &names->symbols[m->first_symbol + i]));
         return size;
 }
 
-static int module_new(const Names *names, const struct rs_kernel_module *m, uint64_t size, Module **ret) {
+static int module_copy(const Names *names, const struct rs_kernel_module *m, uint64_t size, Module **ret) {
         Module *module = malloc(size);
-        char *p;
+        struct rs_kernel_symbol *symbols;
+        char *p, *strings;
 
         if (!module)
                 return -ENOMEM;
-        module->n_symbols = m->nr_symbols;
-        module->name = (char *) (module->symbols + module->n_symbols);
-        p = module->names = append_name(module->name, names->strings + m->name);
+        symbols = (struct rs_kernel_symbol *) module->bytes;
+        p = strings = (char *) (symbols + m->nr_symbols);
+        p = append_name(p, names->strings + m->name);
         for (uint32_t i = 0; i < m->nr_symbols; i++) {
                 const struct rs_kernel_symbol *s = &names->symbols[m->first_symbol + i];
 
-                module->symbols[i] = (Symbol){ .offset = s->offset, .name = p - module->names };
+                symbols[i] = (struct rs_kernel_symbol){ .offset = s->offset, .name = (uint32_t) (p - strings) };
                 p = append_name(p, symbol_name(names, s));
         }
+        module->name = strings;
+        module->symbols = symbols;
+        module->n_symbols = m->nr_symbols;
+        module->strings = strings;
+        module->strings_size = (uint64_t) (p - strings);
         *ret = module;
         return 0;
 }
 
-int kernel_symbols_add_bytes(KernelSymbols *symbols, const void *bytes, uint64_t size) {
+static int module_refer(const Names *names, const struct rs_kernel_module *m, Module **ret) {
+        size_t size = name_size(names->strings + m->name);
+        Module *module = malloc(sizeof(Module) + size);
+
+        if (!module)
+                return -ENOMEM;
+        (void) append_name((char *) module->bytes, names->strings + m->name);
+        module->name = (const char *) module->bytes;
+        module->symbols = names->symbols + m->first_symbol;
+        module->n_symbols = m->nr_symbols;
+        module->strings = names->strings;
+        module->strings_size = names->strings_size;
+        *ret = module;
+        return 0;
+}
+
+int kernel_symbols_refer(KernelSymbols *symbols, const void *bytes, uint64_t size) {
+        int n_new = 0, r;
+        Names names;
+
+        r = names_check(bytes, size, &names);
+        for (uint32_t i = 0; r >= 0 && i < names.n_modules; i++) {
+                const struct rs_kernel_module *m = &names.modules[i];
+
+                if (symbols->modules[m->number])
+                        continue;
+                r = module_refer(&names, m, &symbols->modules[m->number]);
+                n_new++;
+        }
+        return r < 0 ? r : n_new;
+}
+
+int kernel_symbols_copy(KernelSymbols *symbols, const void *bytes, uint64_t size) {
         int n_new = 0, r;
         Names names;
 
         r = names_check(bytes, size, &names);
         if (r < 0)
                 return r;
+        /* A number is never given again. */
+        for (uint32_t i = 0; i < names.n_modules; i++)
+                if (!symbols->modules[names.modules[i].number] && !module_is_sound(&names, &names.modules[i]))
+                        return -EBADMSG;
         for (uint32_t i = 0; i < names.n_modules; i++) {
                 const struct rs_kernel_module *m = &names.modules[i];
                 uint64_t module_bytes;
 
-                /* A number is never given again. */
                 if (symbols->modules[m->number])
                         continue;
                 module_bytes = module_size(&names, m);
                 if (module_bytes > TOTAL_BYTES_MAX - symbols->bytes)
                         return -EFBIG;
-                r = module_new(&names, m, module_bytes, &symbols->modules[m->number]);
+                r = module_copy(&names, m, module_bytes, &symbols->modules[m->number]);
                 if (r < 0)
                         return r;
                 symbols->bytes += module_bytes;
@@ -211,8 +258,13 @@ int kernel_symbols_add(KernelSymbols *symbols, int fd, uint64_t size) {
         bytes = mmap(NULL, size, PROT_READ, MAP_PRIVATE, fd, 0);
         if (bytes == MAP_FAILED)
                 return -errno;
-        r = kernel_symbols_add_bytes(symbols, bytes, size);
-        (void) munmap(bytes, size);
+        r = symbols->first ? kernel_symbols_copy(symbols, bytes, size) : kernel_symbols_refer(symbols, bytes, size);
+        if (symbols->first || r == -EBADMSG || r == -EFBIG) {
+                (void) munmap(bytes, size);
+                return r;
+        }
+        symbols->first = bytes;
+        symbols->first_size = size;
         return r;
 }
 
@@ -232,9 +284,12 @@ int kernel_symbols_find(const KernelSymbols *symbols, unsigned module, uint64_t 
                 else
                         high = middle;
         }
-        if (low == 0)
+        if (low == 0 || m->symbols[low - 1].name >= m->strings_size)
                 return -ENOENT;
-        ret->name = m->names + m->symbols[low - 1].name;
+        /* As long as no kernel's is: what was copied was cut before. */
+        if (strnlen(m->strings + m->symbols[low - 1].name, NAME_MAX_BYTES) == NAME_MAX_BYTES)
+                return -ENOENT;
+        ret->name = m->strings + m->symbols[low - 1].name;
         ret->offset = offset - m->symbols[low - 1].offset;
         return 0;
 }

@@ -42,7 +42,7 @@ static int add(KernelSymbols *symbols, const NamesFile *file) {
         size_t size;
 
         bytes = names_pack(file, &size);
-        return kernel_symbols_add_bytes(symbols, bytes, size);
+        return kernel_symbols_copy(symbols, bytes, size);
 }
 
 static void expect(const KernelSymbols *symbols, unsigned module, uint64_t at, const char *module_name, const char *name,
@@ -121,6 +121,16 @@ static void test_memfd(void **state) {
         assert_int_equal(kernel_symbols_add(symbols, fd, UINT64_MAX), -EFBIG);
         assert_int_equal(kernel_symbols_add(symbols, fd, size), 3);
         expect(symbols, 0, 0x100, "kernel", "do_syscall_64", 0);
+        assert_int_equal(kernel_symbols_add(symbols, fd, size), 0);
+        close_fd(fd);
+
+        /* The second's are copied. */
+        names_module(&file, 9, "late");
+        names_symbol(&file, 0x10, "late_read");
+        fd = names_memfd(&file, SEALS, &size);
+        assert_int_equal(kernel_symbols_add(symbols, fd, size), 1);
+        expect(symbols, 9, 0x12, "late", "late_read", 2);
+        expect(symbols, 3, 5, "ext4", "ext4_read", 5);
 
         assert_int_equal(kernel_symbols_add(symbols, -1, size), -EBADF);
         assert_return_code(pipe(pair), errno);
@@ -142,7 +152,8 @@ static void test_truncated(void **state) {
                 _cleanup_free_ uint8_t *cut = malloc(n);
 
                 memcpy(cut, bytes, n);
-                assert_int_equal(kernel_symbols_add_bytes(*state, cut, n), -EBADMSG);
+                assert_int_equal(kernel_symbols_copy(*state, cut, n), -EBADMSG);
+                assert_int_equal(kernel_symbols_refer(*state, cut, n), -EBADMSG);
         }
 }
 
@@ -154,18 +165,18 @@ static void test_changed(_unused_ void **state) {
 
         usual(&file);
         bytes = names_pack(&file, &size);
-        for (size_t i = 0; i < size * 3; i++) {
+        for (size_t i = 0; i < size * 6; i++) {
                 KernelSymbols *symbols;
                 KernelSymbol symbol;
-                uint8_t old = bytes[i / 3];
+                uint8_t old = bytes[i / 6];
 
                 assert_return_code(kernel_symbols_new(&symbols), 0);
-                bytes[i / 3] = (const uint8_t[]){ 0, 0xff, old ^ 1 }[i % 3];
-                (void) kernel_symbols_add_bytes(symbols, bytes, size);
+                bytes[i / 6] = (const uint8_t[]){ 0, 0xff, old ^ 1 }[i % 3];
+                (void) (i % 2 ? kernel_symbols_copy : kernel_symbols_refer)(symbols, bytes, size);
                 for (uint64_t at = 0; at < 0x400; at += 0x80)
                         if (kernel_symbols_find(symbols, 0, at, &symbol) >= 0)
                                 assert_in_range(strlen(symbol.name), 0, 511);
-                bytes[i / 3] = old;
+                bytes[i / 6] = old;
                 kernel_symbols_free(symbols);
         }
 }
@@ -196,20 +207,54 @@ static void test_bad(void **state) {
 #undef EXPECT
 }
 
+/* What is not looked at before it is looked up: a name beyond all, and one that is longer than any kernel's. */
+static void test_referred(void **state) {
+        _cleanup_free_ uint8_t *bytes = NULL;
+        char name[512];
+        NamesFile file;
+        KernelSymbol symbol;
+        size_t size;
+
+        memset(name, 'x', sizeof(name) - 1);
+        name[sizeof(name) - 1] = 0;
+        usual(&file);
+        names_module(&file, 9, "last");
+        names_symbol(&file, 0, "good");
+        names_symbol(&file, 0x100, "beyond");
+        file.symbols[file.header.nr_symbols - 1].name = UINT32_MAX;
+        names_symbol(&file, 0x200, name);
+        names_symbol(&file, 0x300, "tail");
+        file.strings[file.symbols[file.header.nr_symbols - 1].name - 1] = 'x'; /* where the one before ended */
+        names_symbol(&file, 0x400, name);
+        bytes = names_pack(&file, &size);
+        assert_int_equal(kernel_symbols_refer(*state, bytes, size), 4);
+        expect(*state, 9, 1, "last", "good", 1);
+        expect(*state, 0, 0x100, "kernel", "do_syscall_64", 0);
+        assert_int_equal(kernel_symbols_find(*state, 9, 0x101, &symbol), -ENOENT);
+        assert_string_equal(symbol.module, "last");
+        assert_null(symbol.name);
+        assert_int_equal(kernel_symbols_find(*state, 9, 0x201, &symbol), -ENOENT);
+        assert_null(symbol.name);
+        expect(*state, 9, 0x301, "last", "tail", 1);
+        expect(*state, 9, 0x401, "last", name, 1);
+        /* Nothing of it is new. */
+        assert_int_equal(kernel_symbols_copy(*state, bytes, size), 0);
+}
+
 /* A few bytes that claim to be much more than there is memory for. */
 static void test_claims(void **state) {
         struct rs_kernel_names header = { .magic = RS_KERNEL_NAMES_MAGIC, .version = RS_KERNEL_NAMES_VERSION };
 
-        assert_int_equal(kernel_symbols_add_bytes(*state, &header, sizeof(header)), 0);
+        assert_int_equal(kernel_symbols_copy(*state, &header, sizeof(header)), 0);
         header.nr_symbols = UINT32_MAX;
-        assert_int_equal(kernel_symbols_add_bytes(*state, &header, sizeof(header)), -EFBIG);
+        assert_int_equal(kernel_symbols_copy(*state, &header, sizeof(header)), -EFBIG);
         header.nr_symbols = 0;
         header.nr_modules = UINT32_MAX;
-        assert_int_equal(kernel_symbols_add_bytes(*state, &header, sizeof(header)), -EFBIG);
+        assert_int_equal(kernel_symbols_copy(*state, &header, sizeof(header)), -EFBIG);
         header.nr_modules = 0;
         header.strings_size = UINT64_MAX - 31;
-        assert_int_equal(kernel_symbols_add_bytes(*state, &header, sizeof(header)), -EFBIG);
-        assert_int_equal(kernel_symbols_add_bytes(*state, &header, RS_KERNEL_NAMES_SIZE_MAX + 1ULL), -EFBIG);
+        assert_int_equal(kernel_symbols_copy(*state, &header, sizeof(header)), -EFBIG);
+        assert_int_equal(kernel_symbols_copy(*state, &header, RS_KERNEL_NAMES_SIZE_MAX + 1ULL), -EFBIG);
 }
 
 /* Half a million names that share one long string would take gigabytes, each with its own. */
@@ -234,7 +279,7 @@ static void test_shared_names(void **state) {
         for (uint32_t i = 0; i < N; i++)
                 symbols[i].offset = i;
         memset(symbols + N, 'x', LONG - 1);
-        assert_int_equal(kernel_symbols_add_bytes(*state, bytes, size), -EFBIG);
+        assert_int_equal(kernel_symbols_copy(*state, bytes, size), -EFBIG);
 }
 
 static double cpu_seconds(void) {
@@ -271,7 +316,7 @@ static void test_cost(void **state) {
                 (void) snprintf(strings + i * NAME, NAME, "function_number_%u", i);
         }
         start = cpu_seconds();
-        assert_int_equal(kernel_symbols_add_bytes(*state, bytes, size), 1);
+        assert_int_equal(kernel_symbols_copy(*state, bytes, size), 1);
         parsed = cpu_seconds() - start;
 
         start = cpu_seconds();
@@ -302,11 +347,11 @@ static void test_no_memory(_unused_ void **state) {
                 allocations_left = n++;
                 r = kernel_symbols_new(&symbols);
                 if (r >= 0)
-                        r = kernel_symbols_add_bytes(symbols, bytes, size);
+                        r = kernel_symbols_copy(symbols, bytes, size);
                 assert_true(r == 3 || r == -ENOMEM);
                 allocations_left = -1;
                 if (symbols)
-                        assert_return_code(kernel_symbols_add_bytes(symbols, bytes, size), 0);
+                        assert_return_code(kernel_symbols_copy(symbols, bytes, size), 0);
                 kernel_symbols_free(symbols);
         } while (r < 0);
         assert_int_equal(n, 5); /* itself and three modules fail once each */
@@ -320,6 +365,7 @@ int main(void) {
                 cmocka_unit_test_setup_teardown(test_truncated, setup, teardown),
                 cmocka_unit_test(test_changed),
                 cmocka_unit_test_setup_teardown(test_bad, setup, teardown),
+                cmocka_unit_test_setup_teardown(test_referred, setup, teardown),
                 cmocka_unit_test_setup_teardown(test_claims, setup, teardown),
                 cmocka_unit_test_setup_teardown(test_shared_names, setup, teardown),
                 cmocka_unit_test(test_no_memory),

@@ -9,15 +9,13 @@
 #include "record.h"
 #include "util.h"
 
-int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
-        _cleanup_free_ uint8_t *copy = malloc(size); /* aligned, and of exactly this size */
+static void try(const uint8_t *bytes, size_t size, int (*add)(KernelSymbols *, const void *, uint64_t)) {
         KernelSymbols *symbols;
 
-        if (!copy || kernel_symbols_new(&symbols) < 0)
-                return 0;
-        memcpy(copy, data, size);
-        (void) kernel_symbols_add_bytes(symbols, copy, size);
-        if (kernel_symbols_add_bytes(symbols, copy, size) > 0)
+        if (kernel_symbols_new(&symbols) < 0)
+                return;
+        (void) add(symbols, bytes, size);
+        if (add(symbols, bytes, size) > 0)
                 abort(); /* the second time nothing is new */
         for (unsigned module = 0; module < 16; module++)
                 for (uint64_t offset = 0; offset < 0x400; offset += 0x33) {
@@ -28,5 +26,15 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
                                 abort();
                 }
         kernel_symbols_free(symbols);
+}
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
+        _cleanup_free_ uint8_t *copy = malloc(size); /* aligned, and of exactly this size */
+
+        if (!copy)
+                return 0;
+        memcpy(copy, data, size);
+        try(copy, size, kernel_symbols_copy);
+        try(copy, size, kernel_symbols_refer);
         return 0;
 }
