@@ -495,7 +495,6 @@ static int end(Record *record) {
                 cli_error_library(&error, r);
         else
                 r = record_path_check(record->path, record->file_fd);
-        record->recorder = ringside_recorder_free(record->recorder);
         return r;
 }
 
@@ -546,7 +545,7 @@ static int run(Record *record) {
         if (record->exec_errno != 0)
                 return command_failed(record);
         if (!record->options->quiet) {
-                r = summary_print(record->path, &error);
+                r = summary_print(record->path, record->recorder, &error);
                 if (r < 0)
                         cli_error_library(&error, r);
         }

@@ -162,32 +162,41 @@ static void print_numbers(const char *path, const RingsideRecordingInfo *info) {
         fputc('\n', stderr);
 }
 
-static int print_top(RingsideRecording *recording, const Style *style, RingsideError *error) {
-        _cleanup_(ringside_profile_freep) RingsideProfile *profile = NULL;
-        const RingsideRow *rows;
-        uint64_t samples;
-        size_t n;
-        int r;
+/* Every sample has one innermost function. */
+static void print_rows(const RingsideRow *rows, size_t n, const Style *style) {
+        uint64_t samples = 0;
 
-        r = ringside_profile_new(&profile, recording, NULL, error);
-        if (r < 0)
-                return r;
-        r = ringside_profile_get_rows(profile, RINGSIDE_BY_FUNCTION, &rows, &n);
-        if (r < 0)
-                return r;
-        samples = ringside_profile_get_samples(profile);
+        for (size_t i = 0; i < n; i++)
+                samples += rows[i].self_samples;
         if (samples == 0)
-                return 0;
+                return;
         fprintf(stderr, "\n%s  self   function%s\n", style->bold, style->reset);
         for (size_t i = 0; i < MIN(n, (size_t) TOP) && rows[i].self_samples > 0; i++) {
                 _cleanup_free_ char *name = text_fit(rows[i].name, style->columns - 9, style->ellipsis);
 
                 fprintf(stderr, "%5.1f %%  %s\n", text_share(rows[i].self_samples, samples), name ? name : "");
         }
-        return 0;
 }
 
-int summary_print(const char *path, RingsideError *error) {
+static int print_top(RingsideRecording *recording, RingsideRecorder *recorder, const Style *style,
+                     RingsideError *error) {
+        _cleanup_(ringside_profile_freep) RingsideProfile *profile = NULL;
+        const RingsideRow *rows;
+        size_t n;
+        int r;
+
+        r = ringside_recorder_get_rows(recorder, &rows, &n);
+        if (r == -EFBIG) {
+                r = ringside_profile_new(&profile, recording, NULL, error);
+                if (r >= 0)
+                        r = ringside_profile_get_rows(profile, RINGSIDE_BY_FUNCTION, &rows, &n);
+        }
+        if (r >= 0)
+                print_rows(rows, n, style);
+        return r;
+}
+
+int summary_print(const char *path, RingsideRecorder *recorder, RingsideError *error) {
         _cleanup_(ringside_recording_freep) RingsideRecording *recording = NULL;
         _cleanup_free_ char *quoted = text_quote(path), *escaped = quoted ? text_escape(quoted) : NULL;
         const RingsideRecordingInfo *info;
@@ -219,7 +228,7 @@ int summary_print(const char *path, RingsideError *error) {
                 text_wrap(stderr, summary_empty(info), 0, style.columns);
                 return 0;
         }
-        r = print_top(recording, &style, error);
+        r = print_top(recording, recorder, &style, error);
         if (r < 0)
                 return r;
         fprintf(stderr, "\nNext: ringside report %s\n", escaped ? escaped : "");

@@ -5,8 +5,11 @@
 
 #include "ringside.h"
 
-/* Reads the recording at path again and writes to stderr; -errno or RINGSIDE_E_*, told in error. */
-int summary_print(const char *path, RingsideError *error);
+/*
+ * Writes to stderr what the recording at path says of itself, and what its recorder, which has finished, has
+ * counted. -errno or RINGSIDE_E_*, told in error.
+ */
+int summary_print(const char *path, RingsideRecorder *recorder, RingsideError *error);
 
 /*
  * One sentence for when stacks of programs without frame pointers were cut short, where that is a good

@@ -58,29 +58,36 @@ static char *unnamed(const char *file, uint64_t address) {
         return asprintf(&name, "%s+0x%" PRIx64, *file ? file : "[unknown]", address) < 0 ? NULL : name;
 }
 
-static int look_up(Functions *functions, const Snapshot *snapshot, uint32_t frame, uint32_t *ret) {
-        const SnapshotFrame *f = &snapshot->frames[frame];
-        const char *file = f->file > 0 ? path_base_name(snapshot->files[f->file].path) : "";
-        TableKey key = { f->symbol, f->file, f->kernel };
+int functions_find(Functions *functions, TableKey key, const FunctionPlace *place, uint32_t *ret) {
+        const char *file = path_base_name(place->path);
         uint64_t found;
         char *name;
         int r;
 
-        if (frame == 0)
-                return intern(functions, strdup("[no stack]"), "", false, ret);
-        if (f->symbol == 0 || snapshot->symbols[f->symbol][0] == 0)
-                return intern(functions, unnamed(file, f->address), file, f->kernel, ret);
-
+        if (!place->symbol || place->symbol[0] == 0)
+                return intern(functions, unnamed(file, place->address), file, place->kernel, ret);
         found = table_get(&functions->by_symbol, key);
         if (found > 0) {
                 *ret = found - 1;
                 return 0;
         }
-        r = symbol_demangle(snapshot->symbols[f->symbol], &name);
+        r = symbol_demangle(place->symbol, &name);
         if (r < 0)
                 return r;
-        r = intern(functions, name, file, f->kernel, ret);
+        r = intern(functions, name, file, place->kernel, ret);
         return r < 0 ? r : table_put(&functions->by_symbol, key, *ret + 1);
+}
+
+static int look_up(Functions *functions, const Snapshot *snapshot, uint32_t frame, uint32_t *ret) {
+        const SnapshotFrame *f = &snapshot->frames[frame];
+        const FunctionPlace place = {
+                .symbol = frame == 0 ? FUNCTION_NO_STACK : f->symbol > 0 ? snapshot->symbols[f->symbol] : NULL,
+                .path = f->file > 0 ? snapshot->files[f->file].path : "",
+                .address = f->address,
+                .kernel = f->kernel,
+        };
+
+        return functions_find(functions, (TableKey){ f->symbol, f->file, f->kernel }, &place, ret);
 }
 
 int functions_get(Functions *functions, const Snapshot *snapshot, uint32_t frame, uint32_t *ret) {

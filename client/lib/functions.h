@@ -19,7 +19,18 @@ typedef struct Function {
         bool kernel;
 } Function;
 
-/* Embedded; all zero is empty. Numbers begin with 0. Strings live as long as it and the snapshot. */
+/* What samples are called that have no stack. */
+#define FUNCTION_NO_STACK "[no stack]"
+
+/* Where a frame is. */
+typedef struct FunctionPlace {
+        const char *symbol; /* as the file has it; NULL: none */
+        const char *path;   /* "": no file */
+        uint64_t address;
+        bool kernel;
+} FunctionPlace;
+
+/* Embedded; all zero is empty. Numbers begin with 0. Strings live as long as it and the paths. */
 typedef struct Functions {
         Function *items;
         size_t n, allocated;
@@ -30,6 +41,8 @@ typedef struct Functions {
 
 /* The number of the function that a frame is in. Frame 0 is the function of samples without a stack. */
 int functions_get(Functions *functions, const Snapshot *snapshot, uint32_t frame, uint32_t *ret);
+/* The same without a snapshot. key: of the symbol in its file, as good as its name. */
+int functions_find(Functions *functions, TableKey key, const FunctionPlace *place, uint32_t *ret);
 void functions_done(Functions *functions);
 /* The part of a path behind its last slash. */
 const char *path_base_name(const char *path);

@@ -30,7 +30,12 @@ void kernel_frames_init(KernelFrames *frames, Store *store) {
 }
 
 void kernel_frames_done(KernelFrames *frames) {
+        TableEntry entry;
+
         (void) kernel_symbols_free(frames->symbols);
+        for (size_t pos = 0; table_next(&frames->paths, &pos, &entry);)
+                free((char *) (uintptr_t) entry.value);
+        table_done(&frames->paths);
         table_done(&frames->files);
         table_done(&frames->frames);
         *frames = (KernelFrames){};
@@ -63,66 +68,82 @@ int kernel_frames_take_names(KernelFrames *frames, const RingsideRecord *record)
         return 1;
 }
 
-static int get_file(KernelFrames *frames, unsigned module, const char *name, int64_t *ret) {
+static int get_path(KernelFrames *frames, unsigned module, const char *name, const char **ret) {
         TableKey key = { .a = module + 1 };
-        char path[STORE_PATH_MAX];
+        char *path = (char *) (uintptr_t) table_get(&frames->paths, key);
+        int r;
+
+        if (!path) {
+                if (asprintf(&path, "[%.*s]", STORE_PATH_MAX - 3, name) < 0)
+                        return -ENOMEM;
+                r = table_put(&frames->paths, key, (uintptr_t) path);
+                if (r < 0) {
+                        free(path);
+                        return r;
+                }
+        }
+        *ret = path;
+        return 0;
+}
+
+int kernel_frames_find(KernelFrames *frames, uint64_t frame, bool interrupted, KernelPlace *ret) {
+        KernelPlace place = { .module = MODULE_CORE };
+        KernelSymbol symbol = {};
+        int r;
+
+        for (size_t i = 0; i < ELEMENTSOF(markers); i++)
+                if (markers[i].frame == frame)
+                        place.name = markers[i].name;
+        if (!place.name) {
+                place.module = RINGSIDE_FRAME_MODULE(frame);
+                place.address = RINGSIDE_FRAME_OFFSET(frame);
+                /* A call may be the last instruction of its function. */
+                if (!interrupted && place.address > 0)
+                        place.address--;
+                if (frames->symbols)
+                        (void) kernel_symbols_find(frames->symbols, place.module, place.address, &symbol);
+                place.name = symbol.name;
+                place.name_offset = symbol.offset;
+        }
+        if (place.module != MODULE_CORE && !symbol.module)
+                place.module = MODULE_UNNAMED;
+        r = get_path(frames, place.module,
+                     place.module == MODULE_CORE ? "kernel" : symbol.module ?: "module", &place.path);
+        if (r >= 0)
+                *ret = place;
+        return r;
+}
+
+static int get_file(KernelFrames *frames, const KernelPlace *place, int64_t *ret) {
+        TableKey key = { .a = place->module + 1 };
         int r;
 
         *ret = (int64_t) table_get(&frames->files, key);
         if (*ret > 0)
                 return 0;
-        (void) snprintf(path, sizeof(path), "[%s]", name);
-        r = store_add_file(frames->store, path, 0, 0, 0, NULL, 0, ret);
+        r = store_add_file(frames->store, place->path, 0, 0, 0, NULL, 0, ret);
         return r < 0 ? r : table_put(&frames->files, key, (uint64_t) *ret);
-}
-
-static int store_marker(KernelFrames *frames, const char *name, int64_t *ret_id) {
-        int64_t file_id;
-        int r;
-
-        r = get_file(frames, MODULE_CORE, "kernel", &file_id);
-        return r < 0 ? r : store_add_frame(frames->store, file_id, 0, name, 0, true, ret_id);
-}
-
-static int store_code(KernelFrames *frames, uint64_t frame, bool interrupted, int64_t *ret_id) {
-        unsigned module = RINGSIDE_FRAME_MODULE(frame);
-        uint64_t offset = RINGSIDE_FRAME_OFFSET(frame);
-        KernelSymbol symbol = {};
-        const char *file_name;
-        int64_t file_id;
-        int r;
-
-        /* A call may be the last instruction of its function. */
-        if (!interrupted && offset > 0)
-                offset--;
-        if (frames->symbols)
-                (void) kernel_symbols_find(frames->symbols, module, offset, &symbol);
-        frames->unnamed |= !symbol.name;
-        file_name = module == MODULE_CORE ? "kernel" : symbol.module ?: "module";
-        r = get_file(frames, module == MODULE_CORE || symbol.module ? module : MODULE_UNNAMED, file_name, &file_id);
-        if (r < 0)
-                return r;
-        r = store_add_frame(frames->store, file_id, offset, symbol.name, symbol.offset, true, ret_id);
-        return r < 0 ? r : !symbol.name;
 }
 
 int kernel_frames_store(KernelFrames *frames, uint64_t frame, bool interrupted, int64_t *ret_id) {
         TableKey key = { .a = frame, .b = interrupted };
-        int r = 0;
+        KernelPlace place;
+        int64_t file_id;
+        int r;
 
         *ret_id = (int64_t) table_get(&frames->frames, key);
         if (*ret_id > 0)
                 return 0;
-        for (size_t i = 0; i < ELEMENTSOF(markers) && *ret_id == 0; i++)
-                if (markers[i].frame == frame) {
-                        r = store_marker(frames, markers[i].name, ret_id);
-                        if (r < 0)
-                                return r;
-                }
-        if (*ret_id == 0) {
-                r = store_code(frames, frame, interrupted, ret_id);
-                if (r != 0) /* without a name it is asked for again */
-                        return MIN(r, 0);
+        r = kernel_frames_find(frames, frame, interrupted, &place);
+        if (r >= 0)
+                r = get_file(frames, &place, &file_id);
+        if (r >= 0)
+                r = store_add_frame(frames->store, file_id, place.address, place.name, place.name_offset, true, ret_id);
+        if (r < 0)
+                return r;
+        if (!place.name) { /* it is asked for again */
+                frames->unnamed = true;
+                return 0;
         }
         if (frames->frames.n >= FRAMES_KNOWN_MAX)
                 table_clear(&frames->frames);

@@ -17,6 +17,7 @@
 #include "machine.h"
 #include "proc-file.h"
 #include "queue.h"
+#include "recording.h"
 #include "store.h"
 #include "symbolizer.h"
 #include "thread.h"
@@ -261,6 +262,13 @@ static int put_targets(Store *store, const RingsideRecorderOptions *options) {
         return r;
 }
 
+/* The first event's, whose functions are counted. */
+static uint64_t get_period(RingsideSession *session) {
+        RingsideEvent event;
+
+        return session && ringside_session_get_event(session, 0, &event) >= 0 ? recording_period_of(&event) : 1;
+}
+
 static bool labels_are_valid(const char *const *labels) {
         for (size_t i = 0; labels && labels[i]; i++) {
                 const char *equals = strchr(labels[i], '=');
@@ -293,6 +301,8 @@ int ringside_recorder_new(RingsideRecorder **ret, const char *path, RingsideSess
         if (r < 0)
                 return r;
         r = writer_new(&recorder->writer, recorder->store, recorder->symbolizer, recorder->start.boottime);
+        if (r >= 0)
+                writer_set_period(recorder->writer, get_period(session));
         if (r >= 0)
                 r = machine_describe(recorder->store, &recorder->start, session, &o);
         if (r >= 0)
@@ -377,6 +387,10 @@ unsigned ringside_recorder_get_n_alive(RingsideRecorder *recorder) {
         return n;
 }
 
+int ringside_recorder_get_rows(RingsideRecorder *recorder, const RingsideRow **ret_rows, size_t *ret_n) {
+        return recorder->thread_started ? -EBUSY : writer_get_rows(recorder->writer, ret_rows, ret_n);
+}
+
 int ringside_recorder_get_statistics(RingsideRecorder *recorder, RingsideRecorderStatistics *ret) {
         (void) pthread_mutex_lock(&recorder->lock);
         *ret = recorder->statistics;
@@ -419,6 +433,8 @@ int ringside_recorder_finish(RingsideRecorder *recorder, int exit_status, Ringsi
                         r = store_commit(recorder->store);
                 while (r == -EBUSY && now_ns(CLOCK_MONOTONIC) < give_up);
         publish_statistics(recorder);
+        if (r >= 0)
+                recorder->store = store_free(recorder->store); /* nobody writes any more */
         if (r == -EBUSY)
                 return error_set(error, r, "End the program that is reading it.",
                                  "Cannot finish %s: somebody has been reading it for long", recorder->path);

@@ -107,13 +107,15 @@ int64_t row_integer(sqlite3_stmt *row, int i, int64_t min, int64_t max) {
         return value < min || value > max ? min - 1 : value;
 }
 
-uint64_t recording_get_period(const RingsideRecording *recording, unsigned event) {
-        const RingsideEvent *e = &recording->events[event];
-
-        if (e->by_period)
-                return e->value;
+uint64_t recording_period_of(const RingsideEvent *event) {
+        if (event->by_period)
+                return event->value;
         /* With a frequency only time has a period that is known. */
-        return strcmp(e->unit, "ns") == 0 && e->value > 0 ? 1000000000ULL / e->value : 1;
+        return strcmp(event->unit, "ns") == 0 && event->value > 0 ? 1000000000ULL / event->value : 1;
+}
+
+uint64_t recording_get_period(const RingsideRecording *recording, unsigned event) {
+        return recording_period_of(&recording->events[event]);
 }
 
 /* ---- opening ---- */

@@ -41,6 +41,7 @@ int recording_begin(RingsideRecording *recording, RingsideError *error);
 void recording_end(RingsideRecording *recording);
 
 /* One period of an event in its own units, which is the weight of a sample without one. */
+uint64_t recording_period_of(const RingsideEvent *event);
 uint64_t recording_get_period(const RingsideRecording *recording, unsigned event);
 
 /* How a target is called wherever it is shown. NULL: no memory. */

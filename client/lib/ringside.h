@@ -38,6 +38,7 @@ extern "C" {
 
 typedef struct RingsideSession RingsideSession;
 typedef struct RingsideRecorder RingsideRecorder;
+typedef struct RingsideRow RingsideRow;
 typedef struct RingsideRecording RingsideRecording;
 typedef struct RingsideProfile RingsideProfile;
 
@@ -361,6 +362,12 @@ RINGSIDE_PUBLIC unsigned ringside_recorder_get_n_alive(RingsideRecorder *recorde
 RINGSIDE_PUBLIC int ringside_recorder_get_statistics(RingsideRecorder *recorder, RingsideRecorderStatistics *ret);
 /* Writes out everything and closes. exit_status: of the command as from waitpid(), -1: none. */
 RINGSIDE_PUBLIC int ringside_recorder_finish(RingsideRecorder *recorder, int exit_status, RingsideError *error);
+/*
+ * After finish: the functions that samples of the first event were in, as a profile of the recording would give them, but
+ * their totals, which are 0; without reading it again. Valid until the recorder is freed. -EFBIG: there are too many to be
+ * counted meanwhile, and a profile is needed.
+ */
+RINGSIDE_PUBLIC int ringside_recorder_get_rows(RingsideRecorder *recorder, const RingsideRow **ret_rows, size_t *ret_n);
 /* Without finish: closes as after a crash; what was pushed is written. */
 RINGSIDE_PUBLIC RingsideRecorder *ringside_recorder_free(RingsideRecorder *recorder);
 
@@ -434,7 +441,7 @@ enum RingsideGroup {
         RINGSIDE_BY_TARGET = 4,
 };
 
-typedef struct RingsideRow {
+struct RingsideRow {
         const char *name;  /* function, path, command, or kind and label of a target */
         const char *file;  /* functions: the base name of their file; else "" */
         const char *target; /* processes and threads, where there are several targets: kind and label; else "" */
@@ -443,7 +450,7 @@ typedef struct RingsideRow {
         bool kernel;
         uint64_t self_samples, total_samples; /* recursion counts once in total */
         uint64_t self_weight, total_weight;
-} RingsideRow;
+};
 
 /* filter may be NULL: everything, first event. */
 RINGSIDE_PUBLIC int ringside_profile_new(RingsideProfile **ret, RingsideRecording *recording, const RingsideFilter *filter, RingsideError *error);

@@ -95,6 +95,11 @@ static void test_whole(void **state) {
         assert_int_equal(n, 1);
         assert_string_equal(rows[0].name, "recorded_function");
         assert_int_equal(rows[0].self_samples, 50);
+        assert_return_code(ringside_recorder_get_rows(recorder, &rows, &n), 0);
+        assert_int_equal(n, 1);
+        assert_string_equal(rows[0].name, "recorded_function");
+        assert_int_equal(rows[0].self_samples, 50);
+        assert_int_equal(rows[0].self_weight, 50);
 }
 
 static void test_refused(void **state) {

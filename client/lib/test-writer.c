@@ -7,6 +7,7 @@
 
 #include "writer.h"
 
+#include <inttypes.h>
 #include <setjmp.h>
 #include <sqlite3.h>
 #include <stdarg.h>
@@ -169,6 +170,7 @@ typedef struct Fixture {
         Symbolizer symbolizer;
         Store *store;
         Writer *writer;
+        bool weighed; /* not by 1 for each sample */
 } Fixture;
 
 #define PID 4000000U /* above any real one, so that /proc never has it */
@@ -185,16 +187,6 @@ static int setup(void **state) {
         if (store_new(&f->store, f->place->file, NULL) < 0 || writer_new(&f->writer, f->store, &f->symbolizer, 1000) < 0)
                 return -1;
         *state = f;
-        return 0;
-}
-
-static int teardown(void **state) {
-        Fixture *f = *state;
-
-        writer_free(f->writer);
-        store_free(f->store);
-        (void) place_teardown((void **) &f->place);
-        free(f);
         return 0;
 }
 
@@ -272,6 +264,44 @@ static void expect(Fixture *f, const char *sql, const char *expected) {
         _cleanup_free_ char *result = query(f, sql);
 
         assert_string_equal(result, expected);
+}
+
+/* Each sample's innermost function, as a profile would call it. */
+#define SELF                                                                                                            \
+        "SELECT CASE WHEN sample.stack IS NULL THEN '[no stack]' ELSE coalesce(CAST(symbol.name AS TEXT), "            \
+        "printf('%s+0x%x', base, address)) END AS called, coalesce(base, ''), count(*), sum(coalesce(weight, 1)) AS w " \
+        "FROM sample LEFT JOIN stack ON stack.id = sample.stack LEFT JOIN frame ON frame.id = stack.frame "             \
+        "LEFT JOIN symbol ON symbol.id = symbol LEFT JOIN (SELECT id, replace(CAST(path AS TEXT), rtrim(CAST(path AS TEXT), " \
+        "replace(CAST(path AS TEXT), '/', '')), '') AS base FROM file) AS f ON f.id = frame.file WHERE event = 0 "      \
+        "GROUP BY 1, 2, frame.kernel ORDER BY w DESC, 1, 2"
+
+/* Whatever was recorded: what was counted meanwhile is what is found in it. */
+static void expect_rows(Fixture *f) {
+        char *text = NULL;
+        size_t size, n;
+        FILE *out = open_memstream(&text, &size);
+        const RingsideRow *rows;
+        _cleanup_free_ char *expected = query(f, SELF);
+
+        assert_return_code(writer_get_rows(f->writer, &rows, &n), 0);
+        for (size_t i = 0; i < n; i++)
+                (void) fprintf(out, "%s%s|%s|%" PRIu64 "|%" PRIu64, i > 0 ? " " : "", rows[i].name, rows[i].file,
+                               rows[i].self_samples, rows[i].self_weight);
+        assert_int_equal(fclose(out), 0);
+        assert_string_equal(text, expected);
+        free(text);
+}
+
+static int teardown(void **state) {
+        Fixture *f = *state;
+
+        if (!f->weighed)
+                expect_rows(f);
+        writer_free(f->writer);
+        store_free(f->store);
+        (void) place_teardown((void **) &f->place);
+        free(f);
+        return 0;
 }
 
 /* The names of each sample's stack, outermost first. */
@@ -774,6 +804,38 @@ static void test_places_are_asked_for_once(void **state) {
         assert_int_equal(f->symbolizer.resolved, 4 + 6);
 }
 
+/* Where the time went is said in the first event's units, and samples may stand for several periods. */
+static void test_weights(void **state) {
+        static const struct {
+                unsigned event;
+                uint64_t leaf, weight;
+        } samples[] = { { 0, 0x3000, 0 }, { 0, 0x3000, 0 }, { 0, 0x2000, 70 }, { 1, 0x1000, 1000 }, { 0, 0x9000, 0 } };
+        Fixture *f = *state;
+        const RingsideRow *rows;
+        size_t n;
+
+        process_event(f, RINGSIDE_PROCESS_SEEN, PID, PID, 0, 500, "prog");
+        writer_set_period(f->writer, 10);
+        for (size_t i = 0; i < ELEMENTSOF(samples); i++) {
+                RingsideRecord record = {
+                        .type = RINGSIDE_SAMPLE, .time = 6000, .pid = PID, .tid = PID,
+                        .sample = { .leaf = samples[i].leaf, .event = samples[i].event, .weight = samples[i].weight },
+                };
+
+                assert_return_code(writer_handle(f->writer, &record), 0);
+        }
+        assert_return_code(writer_flush(f->writer), 0);
+        assert_return_code(writer_get_rows(f->writer, &rows, &n), 0);
+        assert_int_equal(n, 3);
+        assert_string_equal(rows[0].name, "work");
+        assert_int_equal(rows[0].self_weight, 70);
+        assert_int_equal(rows[0].self_samples, 1);
+        assert_string_equal(rows[1].name, "leaf");
+        assert_int_equal(rows[1].self_weight, 20);
+        assert_string_equal(rows[2].name, "[unknown]+0x9000");
+        f->weighed = true;
+}
+
 /* ---- samples that wait ---- */
 
 #define MSEC UINT64_C(1000000)
@@ -937,6 +999,7 @@ int main(void) {
                 TEST(test_wait_and_contradict), TEST(test_wait_and_exec), TEST(test_wait_in_vain),
                 TEST(test_wait_is_bounded), TEST(test_mappings), TEST(test_stacks_in_a_row),
                 TEST(test_stacks_in_a_row_of_others), TEST(test_stacks_in_a_row_replaced), TEST(test_places_are_asked_for_once),
+                TEST(test_weights),
         };
 
         return cmocka_run_group_tests(tests, NULL, NULL);

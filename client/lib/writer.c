@@ -16,6 +16,7 @@
 #include "kernel-frames.h"
 #include "processes.h"
 #include "raw-stacks.h"
+#include "self-counts.h"
 #include "start-function.h"
 #include "table.h"
 #include "util.h"
@@ -28,6 +29,8 @@
 #define PLACES_MAX (1U << 20)
 #define GIVEN_UP_MAX (1U << 18)
 #define PAGE_SIZE_MIN 4096
+/* What stands above a stack that does not show its beginning. */
+#define TRUNCATED "[truncated]"
 /* How long a sample waits: by what comes after it, and where nothing comes; both ns. */
 #define WAIT_STREAM UINT64_C(200000000)
 #define WAIT_WALL UINT64_C(350000000)
@@ -60,6 +63,8 @@ struct Writer {
         uint64_t stream_time; /* of the newest record, ns CLOCK_BOOTTIME */
         KernelFrames kernel;
         int64_t truncated_frame_id;
+        SelfCounts self;
+        uint64_t period; /* the weight of a sample without one */
         Trail last;
         WriterStatistics statistics;
 };
@@ -94,12 +99,25 @@ typedef enum Patience {
         PATIENCE_NONE,    /* it cannot wait any longer, but others can */
 } Patience;
 
-static uint64_t outcome_pack(int64_t stack_id, bool truncated, bool guessed) {
-        return (uint64_t) stack_id << 3 | guessed << 2 | truncated << 1 | 1;
+/*
+ * What became of a stack: its id, of which a file of 256 GiB would need more than 36 bits, and the number of its innermost
+ * function in the counts, 0: not known.
+ */
+#define OUTCOME_FUNCTION_SHIFT 3
+#define OUTCOME_STACK_SHIFT 28
+_Static_assert(SELF_NUMBER_MAX <= 1U << (OUTCOME_STACK_SHIFT - OUTCOME_FUNCTION_SHIFT), "a function fits");
+
+static uint64_t outcome_pack(int64_t stack_id, uint32_t function, bool truncated, bool guessed) {
+        return (uint64_t) stack_id << OUTCOME_STACK_SHIFT | (uint64_t) function << OUTCOME_FUNCTION_SHIFT | guessed << 2 |
+               truncated << 1 | 1;
 }
 
 static int64_t outcome_stack(uint64_t outcome) {
-        return (int64_t) (outcome >> 3);
+        return (int64_t) (outcome >> OUTCOME_STACK_SHIFT);
+}
+
+static uint32_t outcome_function(uint64_t outcome) {
+        return outcome >> OUTCOME_FUNCTION_SHIFT & ((1U << (OUTCOME_STACK_SHIFT - OUTCOME_FUNCTION_SHIFT)) - 1);
 }
 
 static bool outcome_truncated(uint64_t outcome) {
@@ -120,6 +138,7 @@ int writer_new(Writer **ret, Store *store, Symbolizer *symbolizer, uint64_t star
         if (!writer)
                 return -ENOMEM;
         writer->store = store;
+        writer->period = 1;
         processes_init(&writer->processes, store, symbolizer, start);
         writer->processes.leaving = settle_process;
         writer->processes.userdata = writer;
@@ -134,6 +153,7 @@ Writer *writer_free(Writer *writer) {
                 return NULL;
         processes_done(&writer->processes);
         raw_stacks_done(&writer->raw_stacks);
+        self_counts_done(&writer->self);
         kernel_frames_done(&writer->kernel);
         table_done(&writer->resolved);
         table_done(&writer->places);
@@ -142,6 +162,10 @@ Writer *writer_free(Writer *writer) {
         waiting_done(&writer->waiting);
         free(writer);
         return NULL;
+}
+
+void writer_set_period(Writer *writer, uint64_t period) {
+        writer->period = period;
 }
 
 /* As in the store. */
@@ -423,7 +447,7 @@ static int store_truncated(Writer *writer, int64_t *ret) {
         int r;
 
         if (writer->truncated_frame_id == 0) {
-                r = store_add_frame(writer->store, 0, 0, "[truncated]", 0, false, &writer->truncated_frame_id);
+                r = store_add_frame(writer->store, 0, 0, TRUNCATED, 0, false, &writer->truncated_frame_id);
                 if (r < 0)
                         return r;
         }
@@ -473,6 +497,38 @@ static int chain_store(Writer *writer, const Process *process, Chain *chain, int
         return 0;
 }
 
+/*
+ * Which function a stack ends in, by its innermost frame, which is stored; NULL: it has none. What is called as it was in
+ * any process was not looked up this time.
+ */
+static int count_as(Writer *writer, Process *process, const Frame *f, bool truncated, uint32_t *ret) {
+        int64_t id = f ? f->id : truncated ? writer->truncated_frame_id : 0;
+        FunctionPlace place = { .symbol = truncated ? TRUNCATED : FUNCTION_NO_STACK, .path = "" };
+        KernelPlace kernel;
+        Resolved resolved;
+        int r = 0;
+
+        *ret = self_counts_get(&writer->self, id);
+        if (*ret != 0)
+                return 0;
+        if (f && f->kernel) {
+                r = kernel_frames_find(&writer->kernel, f->address, f->interrupted, &kernel);
+                if (r >= 0)
+                        place = (FunctionPlace){ kernel.name, kernel.path, kernel.address, true };
+        } else if (f) {
+                resolved = f->resolved;
+                if (f->final && !resolved.name)
+                        r = address_space_resolve(process->space, f->address, !f->interrupted, &resolved);
+                if (r >= 0)
+                        place = (FunctionPlace){ resolved.name, resolved.file->path, resolved.address, false };
+        }
+        if (r < 0)
+                return r;
+        /* Names stay where they are. */
+        return self_counts_add(&writer->self, id, (TableKey){ (uintptr_t) place.symbol, (uintptr_t) place.path, place.kernel },
+                               &place, ret);
+}
+
 static bool walk_is_whole(enum RingsideWalkEnd end) {
         return end == RINGSIDE_WALK_NONE || end == RINGSIDE_WALK_COMPLETE;
 }
@@ -494,6 +550,7 @@ static int resolve_chain(Writer *writer, Process *process, const RingsideRecord 
         Chain chain;
         size_t n;
         int64_t stack_id, callers;
+        uint32_t function;
         int r;
 
         chain.n = chain.n_kernel = chain.n_shared = 0;
@@ -521,16 +578,18 @@ static int resolve_chain(Writer *writer, Process *process, const RingsideRecord 
         if (chain.n != n || chain.truncated != writer->last.truncated)
                 chain.n_shared = 0;
         r = chain_store(writer, process, &chain, time, &stack_id, &callers);
+        if (r >= 0)
+                r = count_as(writer, process, chain.n > 0 ? &chain.frames[0] : NULL, chain.truncated, &function);
         if (r < 0)
                 return r;
 
-        *ret = outcome_pack(stack_id, chain.truncated, guessed);
+        *ret = outcome_pack(stack_id, function, chain.truncated, guessed);
         if (!chain.settled || missing)
                 return 0;
         /* The next leaf finds its callers; a start function has none. */
         if (record->sample.leaf != 0 && callers != 0 && !chain.frames[0].start) {
                 key.c = 0;
-                r = remember(writer, process, key, outcome_pack(callers, chain.truncated, guessed));
+                r = remember(writer, process, key, outcome_pack(callers, /* function= */ 0, chain.truncated, guessed));
                 if (r < 0)
                         return r;
         }
@@ -546,6 +605,7 @@ static int resolve_leaf(Writer *writer, Process *process, const RingsideRecord *
         Frame leaf = frame_make(record->sample.leaf, /* interrupted= */ true);
         uint64_t callers;
         int64_t stack_id;
+        uint32_t function;
         int r;
 
         key.c = 0;
@@ -565,9 +625,11 @@ static int resolve_leaf(Writer *writer, Process *process, const RingsideRecord *
         if (r < 0)
                 return r;
         r = store_add_stack(writer->store, outcome_stack(callers), leaf.id, &stack_id);
+        if (r >= 0)
+                r = count_as(writer, process, &leaf, outcome_truncated(callers), &function);
         if (r < 0)
                 return r;
-        *ret = outcome_pack(stack_id, outcome_truncated(callers), outcome_guessed(callers));
+        *ret = outcome_pack(stack_id, function, outcome_truncated(callers), outcome_guessed(callers));
         key.c = record->sample.leaf;
         r = remember(writer, process, key, *ret);
         return r < 0 ? r : 1;
@@ -603,7 +665,7 @@ static int sample_resolve(Writer *writer, Process *process, const RingsideRecord
                 .c = record->sample.leaf,
         };
         *ret = table_get(&writer->resolved, key);
-        if (*ret != 0)
+        if (outcome_function(*ret) != 0) /* else it is that of callers alone */
                 return 0;
         if (address_space_pass(process->space, record->time)) {
                 process_invalidate(&writer->processes, process);
@@ -630,6 +692,8 @@ static int sample_store(Writer *writer, const RingsideRecord *record, int64_t th
         if (r < 0)
                 return r;
         writer->statistics.samples++;
+        if (record->sample.event == 0)
+                self_counts_count(&writer->self, outcome_function(outcome), record->sample.weight ?: writer->period);
         if (outcome_truncated(outcome))
                 writer->statistics.truncated++;
         return 0;
@@ -811,6 +875,10 @@ int writer_tick(Writer *writer) {
 
 int writer_flush(Writer *writer) {
         return drain(writer, 0, /* all= */ true);
+}
+
+int writer_get_rows(Writer *writer, const RingsideRow **ret, size_t *ret_n) {
+        return self_counts_get_rows(&writer->self, ret, ret_n);
 }
 
 void writer_get_statistics(const Writer *writer, WriterStatistics *ret) {

@@ -27,6 +27,8 @@ typedef struct WriterStatistics {
 /* Borrows both. start: ns CLOCK_BOOTTIME, what the store's times count from. */
 int writer_new(Writer **ret, Store *store, Symbolizer *symbolizer, uint64_t start);
 Writer *writer_free(Writer *writer);
+/* What a sample without a weight weighs; 1, unless this is called. */
+void writer_set_period(Writer *writer, uint64_t period);
 /* 0 or -errno, after which the recording cannot go on. */
 int writer_handle(Writer *writer, const RingsideRecord *record);
 /* To be called several times a second, whether records come or not. */
@@ -34,3 +36,5 @@ int writer_tick(Writer *writer);
 /* Writes what waits. No more records come that could be waited for. */
 int writer_flush(Writer *writer);
 void writer_get_statistics(const Writer *writer, WriterStatistics *ret);
+/* As ringside_recorder_get_rows(). */
+int writer_get_rows(Writer *writer, const RingsideRow **ret, size_t *ret_n);
