@@ -341,7 +341,7 @@ static bool is_known(const AddressSpace *space, const ToldMapping *told) {
 
 /* As a line of maps would show it. */
 static int find_told_file(AddressSpace *space, const ToldMapping *told, SymbolFile **ret) {
-        Refresh refresh = { .dir = PROCESS_DIR_INIT, .pid = space->pid, .told_at = told->time };
+        Refresh refresh = { .dir = PROCESS_DIR_INIT, .pid = space->pid, .told_at = told->time, .gone = told->gone };
         char text[PATH_MAX + 32];
         MapsLine line = {
                 .start = told->start,
@@ -360,7 +360,8 @@ static int find_told_file(AddressSpace *space, const ToldMapping *told, SymbolFi
                 return symbolizer_get_unknown(space->symbolizer, ret);
         line.path_len = (size_t) r;
         hold_files(space, &refresh);
-        process_dir_find(&refresh.dir, symbolizer_get_proc(space->symbolizer), space->pid);
+        if (!told->gone)
+                process_dir_find(&refresh.dir, symbolizer_get_proc(space->symbolizer), space->pid);
         r = symbolizer_get_file(space->symbolizer, &refresh, &line, ret);
         process_dir_done(&refresh.dir);
         return r;

@@ -174,6 +174,14 @@ static bool same_start(uint64_t a, uint64_t b) {
         return a == 0 || b == 0 || (a > b ? a - b : b - a) < 100 * NSEC_PER_MSEC;
 }
 
+/* Records may be so old that the process has ended, and its number is another's by now. */
+static int read_again(Process *process) {
+        int r = same_start(process->start, proc_file_read_start(process->pid)) ? address_space_refresh(process->space) : -ESRCH;
+
+        process->reaped = r == -ESRCH;
+        return r;
+}
+
 int process_refresh(Processes *processes, Process *process, RefreshReason reason) {
         uint64_t before = now_ns(CLOCK_MONOTONIC), after, cost;
         int r;
@@ -186,8 +194,7 @@ int process_refresh(Processes *processes, Process *process, RefreshReason reason
 
         /* What it takes is CPU time: to wait for a processor costs nobody anything. */
         cost = now_ns(CLOCK_THREAD_CPUTIME_ID);
-        /* Records may be so old that the number is another's by now. */
-        r = same_start(process->start, proc_file_read_start(process->pid)) ? address_space_refresh(process->space) : -ESRCH;
+        r = read_again(process);
         if (r == -ENOMEM)
                 return r;
         if (r < 0)
@@ -296,14 +303,14 @@ static int process_discover(Processes *processes, uint32_t pid, uint64_t start, 
                 process->kernel = pid == 0 || proc_file_is_kernel_thread(pid);
                 process->inner_pid = pid == 0 ? 0 : proc_file_read_inner_pid(pid);
         }
-        if (!process->kernel)
-                process_read_cmdline(process);
         r = process_insert(processes, process);
         if (r < 0)
                 return r;
         r = process_refresh(processes, process, REFRESH_NOW);
         if (r < 0)
                 return r;
+        if (!process->kernel && !process->reaped)
+                process_read_cmdline(process);
         *ret = process;
         return 0;
 }
@@ -391,7 +398,8 @@ static int handle_exec(Processes *processes, const RingsideRecord *record) {
         r = process_refresh(processes, process, REFRESH_NOW); /* first: it may be short-lived */
         if (r < 0)
                 return r;
-        process_read_cmdline(process);
+        if (!process->reaped)
+                process_read_cmdline(process);
         return 0;
 }
 

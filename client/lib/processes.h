@@ -43,7 +43,8 @@ struct Process {
         AddressSpace *space;
         uint64_t written_generation; /* of the space: its lowest mapping is in the store */
         bool lowest_written;
-        bool gone;  /* /proc/PID is no longer there */
+        bool gone;  /* of what it has mapped /proc/PID tells nothing, any more */
+        bool reaped; /* nor of anything else: it is not there, or another process's */
         bool ended; /* kept for samples that come late */
         int64_t end; /* when, as in the store */
         bool gave_up; /* an address of it was looked up in vain */

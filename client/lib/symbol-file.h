@@ -35,6 +35,9 @@ struct SymbolFile {
         dev_t st_dev;
         ino_t st_ino;
         struct timespec mtime;
+        bool own_path;    /* its path led to it from our own root */
+        uint64_t proven;  /* ns CLOCK_BOOTTIME: what was told then, or since, may have been it */
+        struct HeldFile *hold; /* NULL: it is not held open but to be read */
         pid_t pid;        /* where its path means something */
         uint64_t seen;    /* the last refresh that met it */
         uint64_t held;    /* the last refresh whose process had it before */

@@ -17,6 +17,7 @@ typedef struct Refresh {
         ProcessDir dir;
         pid_t pid;
         uint64_t told_at; /* ns CLOCK_BOOTTIME: what is younger is another file; 0: the process has it now */
+        bool gone;        /* there is no process to be asked */
         uint64_t serial; /* no other refresh has it; marks in files are compared with it */
 } Refresh;
 

@@ -3,7 +3,8 @@
 /*
  * Files are found by what a line of maps says: device and inode. Such a pair identifies a file only as
  * long as somebody holds it, so with every refresh the file is opened and compared again, and one
- * whose size or modification time is not that of the file known before is another file.
+ * whose size or modification time is not that of the file known before is another file. Those that are met again and again,
+ * as libraries where many processes are started, are held for that time, and need not be looked for.
  *
  * Names stay valid until the end, so neither files nor their symbols are ever dropped; what keeps
  * memory in bounds are the caps of the readers.
@@ -16,6 +17,7 @@
 #include <limits.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <sys/sysmacros.h>
 #include <time.h>
 
 #include "file-identity.h"
@@ -26,6 +28,7 @@
 #define NSEC_PER_SEC UINT64_C(1000000000)
 #define TICK_MAX (NSEC_PER_SEC / 100)
 #define OPEN_MAX_ 256U /* files kept open at once, of the 1,024 fds a process usually has */
+#define HELD_MAX 64U   /* and those that have been read */
 
 typedef struct InternedName InternedName;
 
@@ -37,6 +40,7 @@ typedef struct FileQuery {
         bool deleted;
         SymbolFile **bucket; /* where it is or will be */
         FileIdentities *identities;
+        bool own_path;       /* the path led to it from our own root */
         int fd;              /* negative: could not be opened */
         struct stat st;
 } FileQuery;
@@ -45,6 +49,13 @@ struct InternedName {
         InternedName *next;
         char text[];
 };
+
+/* An fd without which the numbers could become another's. */
+typedef struct HeldFile {
+        SymbolFile *file; /* NULL: none */
+        int fd;
+        bool met; /* since files were let go */
+} HeldFile;
 
 struct Symbolizer {
         char *proc, *symbol_dir;
@@ -56,6 +67,8 @@ struct Symbolizer {
         SymbolFile *buckets[N_BUCKETS];
         size_t oldest_open; /* index of the first file that may still have an fd */
         size_t n_open;
+        HeldFile held[HELD_MAX];
+        size_t next_held;
         SymbolFile *unknown, *jit, *vdso, *other_vdso, *vsyscall;
         size_t vdso_size;
         FileIdentities identities;
@@ -101,9 +114,27 @@ int symbolizer_new(Symbolizer **ret, const SymbolizerOptions *options) {
         return 0;
 }
 
+static void let_go(HeldFile *held) {
+        if (!held->file)
+                return;
+        close_fd(held->fd);
+        held->file->hold = NULL;
+        *held = (HeldFile){};
+}
+
+void symbolizer_let_go(Symbolizer *s) {
+        for (size_t i = 0; i < HELD_MAX; i++)
+                if (s->held[i].met)
+                        s->held[i].met = false;
+                else
+                        let_go(&s->held[i]);
+}
+
 Symbolizer *symbolizer_free(Symbolizer *s) {
         if (!s)
                 return NULL;
+        for (size_t i = 0; i < HELD_MAX; i++)
+                let_go(&s->held[i]);
         for (size_t i = 0; i < s->n_files; i++)
                 symbol_file_free(s->files[i]);
         for (size_t i = 0; i < s->n_name_buckets; i++)
@@ -333,7 +364,47 @@ static int open_by_path(FileQuery *q) {
         if (fd >= 0)
                 return fd;
         fd = openat(AT_FDCWD, q->path, O_PATH | O_CLOEXEC);
-        return open_proven(q, fd < 0 ? -errno : fd);
+        fd = open_proven(q, fd < 0 ? -errno : fd);
+        q->own_path = fd >= 0;
+        return fd;
+}
+
+/*
+ * Whether a line can only mean this file, if it is still there as it was. Where devices are not those of files the same
+ * numbers may be of several, one of them at each path; and where a path leads in a process has to be looked at, while it
+ * can be.
+ */
+static bool is_nothing_else(const SymbolFile *file, const FileQuery *q) {
+        if (!is_file_of(file, q->line) || !file->opened || file->forgotten || strcmp(file->mapped.path, q->path) != 0 ||
+            (q->refresh->told_at != 0 && q->refresh->told_at < file->proven))
+                return false;
+        return (file->st_ino == q->line->inode && major(file->st_dev) == q->line->dev_major &&
+                minor(file->st_dev) == q->line->dev_minor) ||
+               (q->refresh->gone && file->own_path);
+}
+
+static SymbolFile *find_held(const FileQuery *q) {
+        for (SymbolFile *file = *q->bucket; file; file = file->next) {
+                struct stat st;
+
+                if (!is_nothing_else(file, q) ||
+                    (file->hold ? fstat(file->hold->fd, &st) : file->elf ? elf_file_stat(file->elf, &st) : -1) < 0 ||
+                    !is_same_file(file, &st))
+                        continue;
+                if (file->hold)
+                        file->hold->met = true;
+                return file;
+        }
+        return NULL;
+}
+
+/* Takes fd over. */
+static void hold(Symbolizer *s, SymbolFile *file, int fd) {
+        HeldFile *held = file->hold ?: &s->held[s->next_held++ % HELD_MAX];
+
+        let_go(held);
+        *held = (HeldFile){ .file = file, .fd = fd, .met = true };
+        file->hold = held;
 }
 
 /* Met in this very refresh: nothing needs to be opened again. */
@@ -481,7 +552,8 @@ static bool is_for_now(int r) {
 }
 
 static int get_mapped(Symbolizer *s, FileQuery *q, SymbolFile **ret) {
-        bool for_now;
+        uint64_t time = q->refresh->told_at ?: now_ns(CLOCK_BOOTTIME);
+        bool for_now, found;
         SymbolFile *file;
         int r;
 
@@ -493,19 +565,23 @@ static int get_mapped(Symbolizer *s, FileQuery *q, SymbolFile **ret) {
                 if (q->fd < 0)
                         q->fd = open_by_exe(q);
         }
+        found = q->fd >= 0;
         file = find_known(q);
         if (file)
                 r = file->forgotten && q->fd >= 0 ? open_again(s, file, q) : 0;
         else
                 r = new_file(s, q, &file);
+        if (r >= 0 && q->fd >= 0 && !s->read)
+                hold(s, file, TAKE_FD(q->fd));
         close_fd(q->fd);
         if (r < 0)
                 return r;
         if (!file->opened)
                 file->forgotten = for_now;
-        if (!file->loaded)
-                file->pid = q->refresh->pid;
-        file->seen = q->refresh->serial;
+        if (found) {
+                file->proven = file->proven == 0 ? time : MIN(file->proven, time);
+                file->own_path |= q->own_path;
+        }
         *ret = file;
         return 0;
 }
@@ -521,6 +597,7 @@ int symbolizer_get_file(Symbolizer *s, Refresh *refresh, const MapsLine *line, S
                 .fd = -1,
         };
         SymbolFile *file;
+        int r;
 
         file = line->inode > 0 ? find_seen(&q) : NULL;
         if (file) {
@@ -531,7 +608,17 @@ int symbolizer_get_file(Symbolizer *s, Refresh *refresh, const MapsLine *line, S
                 return symbolizer_get_unknown(s, ret);
         if (line->inode == 0 || path[0] != '/')
                 return get_memory(s, line, path, ret);
-        return get_mapped(s, &q, ret);
+        file = find_held(&q);
+        if (!file) {
+                r = get_mapped(s, &q, &file);
+                if (r < 0)
+                        return r;
+        }
+        if (!file->loaded)
+                file->pid = refresh->pid;
+        file->seen = refresh->serial;
+        *ret = file;
+        return 0;
 }
 
 int symbolizer_find_name(Symbolizer *s, SymbolFile *file, uint64_t address, const char **ret_name,

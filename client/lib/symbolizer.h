@@ -72,6 +72,8 @@ int symbolizer_read_file(Symbolizer *symbolizer, MappedFile *file);
 /* When it is met again, it is opened again, and then read once more. */
 void symbolizer_forget_file(MappedFile *file);
 
+/* Files that were not met since the last time are not held open any longer. To be called once in a while. */
+void symbolizer_let_go(Symbolizer *symbolizer);
 /* Files the symbolizer gave up on (too big, malformed, changed): for one line in the summary. */
 uint64_t symbolizer_get_n_refused(Symbolizer *symbolizer);
 
@@ -100,6 +102,7 @@ typedef struct ToldMapping {
         uint64_t inode; /* 0: no file */
         uint32_t dev_major, dev_minor;
         bool deleted;
+        bool gone; /* the process has ended, or nothing of it can be read */
         const char *path; /* "": none */
 } ToldMapping;
 

@@ -317,6 +317,51 @@ static void test_others_not_opened(void **state) {
         (void) close(inotify);
 }
 
+/* Whether a process that has ended, of which nothing else is known, has its name. */
+static bool is_named(Fixture *f, ToldMapping m) {
+        AddressSpace *space;
+        Resolved resolved;
+
+        m.gone = true;
+        assert_return_code(address_space_new(&space, f->symbolizer, PID + 1), 0);
+        assert_int_equal(address_space_tell(space, &m), TOLD_NEW);
+        assert_return_code(address_space_resolve(space, BASE + f->at, false, &resolved), 0);
+        address_space_free(space);
+        return resolved.name != NULL;
+}
+
+/* A file that is met again and again is held, so that it is known wherever its path leads; for a while. */
+static void test_held(void **state) {
+        Fixture *f = *state;
+        ToldMapping m = mapping(f, 0, now_ns(CLOCK_BOOTTIME)), other;
+
+        assert_true(is_named(f, m));
+        assert_true(is_named(f, m)); /* its names were read: now it is held */
+        run("mv '%s' '%s.moved'", m.path, m.path);
+        symbolizer_let_go(f->symbolizer);
+        assert_true(is_named(f, m));
+        symbolizer_let_go(f->symbolizer);
+        assert_true(is_named(f, m));
+        /* But not under another path, nor a mapping of another time or another file. */
+        other = m;
+        other.path = f->paths[1];
+        assert_false(is_named(f, other));
+        other = m;
+        other.time -= 60 * SEC;
+        assert_false(is_named(f, other));
+        other = m;
+        other.inode++;
+        assert_false(is_named(f, other));
+        /* Nor as what it is not any more. */
+        run("touch --reference='%s.moved' '%s/time' && echo >>'%s.moved'", m.path, f->dir, m.path);
+        assert_false(is_named(f, m));
+        run("truncate --size=-1 '%s.moved' && touch --reference='%s/time' '%s.moved'", m.path, f->dir, m.path);
+        assert_true(is_named(f, m));
+        symbolizer_let_go(f->symbolizer);
+        symbolizer_let_go(f->symbolizer);
+        assert_false(is_named(f, m));
+}
+
 static void mount_copy(Fixture *f) {
         run("mkdir -p %s/mnt && mount -t tmpfs none %s/mnt && cp %s %s/mnt/file", f->dir, f->dir, f->paths[0], f->dir);
 }
@@ -419,7 +464,7 @@ int main(void) {
                 TEST(test_gap),        TEST(test_replaced), TEST(test_read_ahead), TEST(test_gone_when_read),
                 TEST(test_other_program),
                 TEST(test_other_file), TEST(test_no_file),  TEST(test_flood),     TEST(test_others_not_opened),
-                TEST(test_other_mount),
+                TEST(test_other_mount), TEST(test_held),
         };
 
         return cmocka_run_group_tests(tests, NULL, NULL);

@@ -841,6 +841,7 @@ static int handle_mapping(Writer *writer, const RingsideRecord *record) {
         }
         if (address_space_pass(process->space, writer->stream_time))
                 process_invalidate(&writer->processes, process);
+        told.gone = process->gone;
         r = address_space_tell(process->space, &told);
         if (r == -ENOMEM)
                 return r;
