@@ -15,11 +15,17 @@
 #define PF_KTHREAD 0x00200000
 #define STATUS_SIZE_MAX 16384U
 
+bool proc_file_is_there(pid_t pid) {
+        return kill(pid, 0) == 0 || errno != ESRCH;
+}
+
 ssize_t proc_file_read(pid_t pid, const char *name, void *buffer, size_t size) {
         _cleanup_close_ int fd = -1;
         char path[128];
         size_t done = 0;
 
+        if (!proc_file_is_there(pid))
+                return -ESRCH;
         (void) snprintf(path, sizeof(path), "/proc/%d/%s", (int) pid, name);
         fd = open(path, O_RDONLY | O_CLOEXEC | O_NOCTTY);
         if (fd < 0)
@@ -104,10 +110,8 @@ uint32_t proc_file_read_inner_pid(pid_t pid) {
 bool proc_file_is_running(pid_t pid, uint64_t start) {
         Stat stat;
 
-        if (kill(pid, 0) < 0 && errno == ESRCH)
-                return false;
         if (read_stat(pid, &stat) < 0)
-                return kill(pid, 0) == 0 || errno != ESRCH;
+                return proc_file_is_there(pid);
         /* The leader may have ended while its threads go on. */
         if ((stat.state == 'Z' || stat.state == 'X') && stat.threads <= 1)
                 return false;

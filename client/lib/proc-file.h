@@ -8,6 +8,8 @@
 #include <stdint.h>
 #include <sys/types.h>
 
+/* Whether somebody has this number: asked first, since what is looked for below /proc in vain costs the kernel much more. */
+bool proc_file_is_there(pid_t pid);
 /*
  * Reads at most size bytes of /proc/PID/NAME ("cmdline", "task/17/comm"). Returns their number, or
  * -errno. The bytes are not terminated.

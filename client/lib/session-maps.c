@@ -11,6 +11,7 @@
 #include <sys/syscall.h>
 
 #include "decode.h"
+#include "proc-file.h"
 #include "session-internal.h"
 #include "util.h"
 
@@ -36,6 +37,8 @@ static bool can_read_maps(uint32_t pid) {
         _cleanup_close_ int fd = -1;
         char path[64];
 
+        if (!proc_file_is_there((pid_t) pid))
+                return true;
         (void) snprintf(path, sizeof(path), "/proc/%u/maps", pid);
         fd = open(path, O_RDONLY | O_CLOEXEC | O_NOCTTY);
         return fd >= 0 || errno == ENOENT || errno == ESRCH;
