@@ -176,7 +176,8 @@ static bool same_start(uint64_t a, uint64_t b) {
 
 /* Records may be so old that the process has ended, and its number is another's by now. */
 static int read_again(Process *process) {
-        int r = same_start(process->start, proc_file_read_start(process->pid)) ? address_space_refresh(process->space) : -ESRCH;
+        bool same = same_start(process->start, proc_file_read_start((pid_t) process->pid));
+        int r = same ? address_space_refresh(process->space) : -ESRCH;
 
         process->reaped = r == -ESRCH;
         return r;
@@ -343,6 +344,9 @@ static int thread_new(Processes *processes, Process *process, uint32_t tid, cons
 static int handle_seen(Processes *processes, const RingsideRecord *record) {
         Process *process = find_process(processes, record->pid);
 
+        /* Its end was told, and the rest of it is sampled: to give its memory back is most of what a short one does. */
+        if (process && process->exited && process->start == record->process.start)
+                return 0;
         /* A sample may have come first. */
         if (process && !process->ended && same_start(process->start, record->process.start))
                 return 0;
@@ -422,6 +426,7 @@ static int handle_exit(Processes *processes, const RingsideRecord *record) {
         if (!process || process->ended)
                 return 0;
         process->ended = process->gone = true;
+        process->exited = record->process.kind == RINGSIDE_PROCESS_EXIT;
         process->end = relative(processes, record->time);
         process->next_ended = NULL;
         if (processes->newest_ended)

@@ -46,6 +46,7 @@ struct Process {
         bool gone;  /* of what it has mapped /proc/PID tells nothing, any more */
         bool reaped; /* nor of anything else: it is not there, or another process's */
         bool ended; /* kept for samples that come late */
+        bool exited; /* and not only out of sight */
         int64_t end; /* when, as in the store */
         bool gave_up; /* an address of it was looked up in vain */
         size_t n_waiting; /* samples that are not resolved yet */

@@ -804,6 +804,28 @@ static void test_places_are_asked_for_once(void **state) {
         assert_int_equal(f->symbolizer.resolved, 4 + 6);
 }
 
+/*
+ * The kernel tells the end before it takes the memory: what is sampled then is still the process. One that went
+ * out of sight, or another that has its number, is not.
+ */
+static void test_seen_after_its_end(void **state) {
+        Fixture *f = *state;
+
+        process_event(f, RINGSIDE_PROCESS_FORK, PID, PID, 0, 500, "prog");
+        sample(f, PID, PID, 0x3000, 0, RINGSIDE_WALK_COMPLETE);
+        process_event(f, RINGSIDE_PROCESS_EXIT, PID, PID, 0, 500, "");
+        process_event(f, RINGSIDE_PROCESS_SEEN, PID, PID, 0, 500, "prog");
+        sample(f, PID, PID, RINGSIDE_FRAME_KERNEL, 0, RINGSIDE_WALK_COMPLETE);
+        expect(f, "SELECT pid, end FROM process", "4000000|4000");
+        expect(f, "SELECT thread, count(*) FROM sample GROUP BY thread", "1|2");
+        process_event(f, RINGSIDE_PROCESS_SEEN, PID, PID, 0, 600, "other");
+        sample(f, PID, PID, 0x3000, 0, RINGSIDE_WALK_COMPLETE);
+        process_event(f, RINGSIDE_PROCESS_GONE, PID, PID, 0, 600, "");
+        process_event(f, RINGSIDE_PROCESS_SEEN, PID, PID, 0, 600, "again");
+        sample(f, PID, PID, 0x3000, 0, RINGSIDE_WALK_COMPLETE);
+        expect(f, "SELECT CAST(comm AS TEXT) FROM process ORDER BY id", "prog other again");
+}
+
 /* Where the time went is said in the first event's units, and samples may stand for several periods. */
 static void test_weights(void **state) {
         static const struct {
@@ -999,7 +1021,7 @@ int main(void) {
                 TEST(test_wait_and_contradict), TEST(test_wait_and_exec), TEST(test_wait_in_vain),
                 TEST(test_wait_is_bounded), TEST(test_mappings), TEST(test_stacks_in_a_row),
                 TEST(test_stacks_in_a_row_of_others), TEST(test_stacks_in_a_row_replaced), TEST(test_places_are_asked_for_once),
-                TEST(test_weights),
+                TEST(test_weights), TEST(test_seen_after_its_end),
         };
 
         return cmocka_run_group_tests(tests, NULL, NULL);
