@@ -40,6 +40,7 @@ struct Process {
         uint64_t parent_program;
         uint64_t program; /* of all that were ever run here */
         uint64_t version;  /* changes whenever what its addresses mean may have changed; unique among processes */
+        uint64_t remembered; /* the last version that stacks of it were remembered for */
         AddressSpace *space;
         uint64_t written_generation; /* of the space: its lowest mapping is in the store */
         bool lowest_written;

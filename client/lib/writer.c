@@ -100,8 +100,8 @@ typedef enum Patience {
 } Patience;
 
 /*
- * What became of a stack: its id, of which a file of 256 GiB would need more than 36 bits, and the number of its innermost
- * function in the counts, 0: not known.
+ * What became of a stack: its id, of which a file of 256 GiB would need more than 36 bits, and the number of its
+ * innermost function in the counts, 0: not known.
  */
 #define OUTCOME_FUNCTION_SHIFT 3
 #define OUTCOME_STACK_SHIFT 28
@@ -457,14 +457,15 @@ static int store_truncated(Writer *writer, int64_t *ret) {
 /* *ret_callers: where the innermost is called from, 0: there is nothing else. */
 static int chain_store(Writer *writer, const Process *process, Chain *chain, int64_t time, int64_t *ret,
                        int64_t *ret_callers) {
-        int64_t frame_ids[FRAMES_MAX], stack_ids[FRAMES_MAX], stack_id = 0;
+        int64_t frame_ids[FRAMES_MAX], stack_ids[FRAMES_MAX], root_id = 0, stack_id;
         Trail *last = &writer->last;
+        size_t known = chain->n_shared, n_last = last->truncated == chain->truncated ? last->n : 0;
         int r = 0;
 
         if (chain->n_shared > 0)
-                stack_id = last->steps[chain->n_shared - 1].stack_id;
+                root_id = last->steps[chain->n_shared - 1].stack_id;
         else if (chain->truncated)
-                r = store_truncated(writer, &stack_id);
+                r = store_truncated(writer, &root_id);
         if (r < 0)
                 return r;
         last->version = process->version;
@@ -479,10 +480,14 @@ static int chain_store(Writer *writer, const Process *process, Chain *chain, int
                         return r;
                 frame_ids[depth] = f->id;
         }
-        r = store_add_stacks(writer->store, stack_id, frame_ids + chain->n_shared, chain->n - chain->n_shared,
-                             stack_ids + chain->n_shared);
+        /* Frames as in the stack before are the same part of the tree, though of another process or elsewhere. */
+        for (; known < MIN(chain->n, n_last) && last->steps[known].frame_id == frame_ids[known]; known++)
+                stack_ids[known] = last->steps[known].stack_id;
+        r = store_add_stacks(writer->store, known > chain->n_shared ? stack_ids[known - 1] : root_id, frame_ids + known,
+                             chain->n - known, stack_ids + known);
         if (r < 0)
                 return r;
+        stack_id = root_id;
         for (size_t depth = chain->n_shared; depth < chain->n; depth++) {
                 const Frame *f = &chain->frames[chain->n - 1 - depth];
 
@@ -498,8 +503,8 @@ static int chain_store(Writer *writer, const Process *process, Chain *chain, int
 }
 
 /*
- * Which function a stack ends in, by its innermost frame, which is stored; NULL: it has none. What is called as it was in
- * any process was not looked up this time.
+ * Which function a stack ends in, by its innermost frame, which is stored; NULL: it has none. What is called as
+ * it was in any process was not looked up this time.
  */
 static int count_as(Writer *writer, Process *process, const Frame *f, bool truncated, uint32_t *ret) {
         int64_t id = f ? f->id : truncated ? writer->truncated_frame_id : 0;
@@ -525,17 +530,23 @@ static int count_as(Writer *writer, Process *process, const Frame *f, bool trunc
         if (r < 0)
                 return r;
         /* Names stay where they are. */
-        return self_counts_add(&writer->self, id, (TableKey){ (uintptr_t) place.symbol, (uintptr_t) place.path, place.kernel },
-                               &place, ret);
+        return self_counts_add(&writer->self, id,
+                               (TableKey){ (uintptr_t) place.symbol, (uintptr_t) place.path, place.kernel }, &place, ret);
 }
 
 static bool walk_is_whole(enum RingsideWalkEnd end) {
         return end == RINGSIDE_WALK_NONE || end == RINGSIDE_WALK_COMPLETE;
 }
 
+/* Most samples of short-lived processes are the first of what they are. */
+static uint64_t recall(const Writer *writer, const Process *process, TableKey key) {
+        return process->remembered == process->version ? table_get(&writer->resolved, key) : 0;
+}
+
 /* Remembers an outcome for as long as the process's mappings are what they were. */
-static int remember(Writer *writer, const Process *process, TableKey key, uint64_t outcome) {
+static int remember(Writer *writer, Process *process, TableKey key, uint64_t outcome) {
         key.a = process->version << 8 | (key.a & 0xff); /* which reading the mappings may have changed */
+        process->remembered = process->version;
         if (writer->resolved.n >= RESOLVED_MAX)
                 table_clear(&writer->resolved);
         return table_put(&writer->resolved, key, outcome);
@@ -609,7 +620,7 @@ static int resolve_leaf(Writer *writer, Process *process, const RingsideRecord *
         int r;
 
         key.c = 0;
-        callers = table_get(&writer->resolved, key);
+        callers = recall(writer, process, key);
         if (callers == 0 || (!leaf.kernel && !address_space_contains(process->space, leaf.address)))
                 return 0;
         if (!leaf.kernel) {
@@ -664,7 +675,7 @@ static int sample_resolve(Writer *writer, Process *process, const RingsideRecord
                 .b = record->sample.stack,
                 .c = record->sample.leaf,
         };
-        *ret = table_get(&writer->resolved, key);
+        *ret = recall(writer, process, key);
         if (outcome_function(*ret) != 0) /* else it is that of callers alone */
                 return 0;
         if (address_space_pass(process->space, record->time)) {
