@@ -4,12 +4,15 @@
 #include "table.h"
 
 #include <string.h>
+#include <sys/mman.h>
 #include <sys/random.h>
 
 #include "util.h"
 
 #define CACHE_LINE 64U
 #define SMALL (1U << 15)
+/* From here on in large pages, where the kernel has some: an entry may be anywhere, on a page not looked at for long. */
+#define LARGE_BYTES (2U << 20)
 
 static uint64_t mix(uint64_t h, uint64_t v) {
         /* The 128-bit product folded, as wyhash and others do: one multiplication a word. */
@@ -38,6 +41,12 @@ static size_t bigger_size(size_t n_slots) {
         return n_slots == 0 ? 64 : n_slots < SMALL ? n_slots * 4 : n_slots * 2;
 }
 
+static void ask_for_large_pages(void *memory, size_t size) {
+        uintptr_t page = (uintptr_t) sysconf(_SC_PAGESIZE), start = ((uintptr_t) memory + page - 1) & ~(page - 1);
+
+        (void) madvise((void *) start, ((uintptr_t) memory + size - start) & ~(page - 1), MADV_HUGEPAGE);
+}
+
 static int table_grow(Table *table) {
         Table bigger = { .n_slots = bigger_size(table->n_slots), .n = table->n, .seed = table->seed };
 
@@ -51,6 +60,8 @@ static int table_grow(Table *table) {
         bigger.memory = calloc(1, bigger.n_slots * sizeof(TableEntry) + CACHE_LINE);
         if (!bigger.memory)
                 return -ENOMEM;
+        if (bigger.n_slots * sizeof(TableEntry) >= LARGE_BYTES)
+                ask_for_large_pages(bigger.memory, bigger.n_slots * sizeof(TableEntry));
         bigger.entries = (TableEntry *) (((uintptr_t) bigger.memory + CACHE_LINE - 1) & ~(uintptr_t) (CACHE_LINE - 1));
         for (size_t i = 0; i < table->n_slots; i++)
                 if (table->entries[i].value != 0)
