@@ -42,6 +42,7 @@ static Ring *ring_init(void *consumer, const void *producer, uint64_t size, size
         ring->mask = size - 1;
         ring->page = page;
         ring->position = ring->released = __atomic_load_n(ring->consumer, __ATOMIC_RELAXED);
+        ring->corrupt = ring->position % BPF_RINGBUF_HDR_SZ != 0; /* else no header crosses the end */
         return ring;
 }
 
@@ -68,7 +69,7 @@ int ring_new(Ring **ret, int fd, uint64_t size) {
         consumer = mmap(NULL, page, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
         if (consumer == MAP_FAILED)
                 return -errno;
-        producer = mmap(NULL, page + 2 * size, PROT_READ, MAP_SHARED, fd, page);
+        producer = mmap(NULL, page + size, PROT_READ, MAP_SHARED, fd, page);
         if (producer == MAP_FAILED) {
                 r = -errno;
                 munmap(consumer, page);
@@ -76,13 +77,13 @@ int ring_new(Ring **ret, int fd, uint64_t size) {
         }
         ring = ring_init(consumer, producer, size, page);
         if (!ring) {
-                munmap(producer, page + 2 * size);
+                munmap(producer, page + size);
                 munmap(consumer, page);
                 return -ENOMEM;
         }
         ring->mapped = true;
         /* Whoever is forked has no use for it, and each page that is mapped would have to be entered there. */
-        (void) madvise(producer, page + 2 * size, MADV_DONTFORK);
+        (void) madvise(producer, page + size, MADV_DONTFORK);
         *ret = ring;
         return 0;
 }
@@ -91,7 +92,7 @@ Ring *ring_free(Ring *ring) {
         if (!ring)
                 return NULL;
         if (ring->mapped) {
-                munmap((void *) ring->producer, ring->page + 2 * ring->size);
+                munmap((void *) ring->producer, ring->page + ring->size);
                 munmap((void *) ring->consumer, ring->page);
         }
         free(ring);
@@ -103,6 +104,15 @@ void ring_release(Ring *ring) {
                 return;
         __atomic_store_n(ring->consumer, ring->position, __ATOMIC_RELEASE);
         ring->released = ring->position;
+}
+
+/* What goes beyond the end goes on at the beginning. */
+static void copy_data(const Ring *ring, uint64_t position, void *buffer, size_t size) {
+        uint64_t start = position & ring->mask;
+        size_t first = MIN(size, (size_t) (ring->size - start));
+
+        memcpy(buffer, ring->data + start, first);
+        memcpy((uint8_t *) buffer + first, ring->data, size - first);
 }
 
 int ring_read(Ring *ring, void *record, size_t size) {
@@ -123,7 +133,7 @@ int ring_read(Ring *ring, void *record, size_t size) {
                         ring->corrupt = true;
                         break;
                 }
-                memcpy(record, at + BPF_RINGBUF_HDR_SZ, MIN(size, (size_t) length));
+                copy_data(ring, ring->position + BPF_RINGBUF_HDR_SZ, record, MIN(size, (size_t) length));
                 ring->position += step;
                 if (ring->position - ring->released >= RELEASE_BYTES)
                         ring_release(ring);

@@ -3,9 +3,9 @@
 
 /*
  * The reading end of a BPF ring buffer, by mmap() alone: the positions page, which we write, and the
- * producer's page with the data, mapped twice in a row so that records never wrap. What stands there is
- * the kernel's, but is checked as if it were anybody's: a position or length that cannot be ends the ring,
- * never the process.
+ * producer's page with the data. That could be mapped twice in a row, so that no record would wrap; but each page of it
+ * takes time to map, and records are copied anyhow. What stands there is the kernel's, but is checked as if it were
+ * anybody's: a position or length that cannot be ends the ring, never the process.
  */
 
 #include <stddef.h>
@@ -15,7 +15,7 @@ typedef struct Ring Ring;
 
 /* fd is borrowed; size: bytes of data, a power of two. Returns 0 or -errno. */
 int ring_new(Ring **ret, int fd, uint64_t size);
-/* The same over memory of the caller's: one page of positions, one of the producer's, twice the data. */
+/* The same over memory of the caller's: one page of positions, one of the producer's, and the data. */
 int ring_new_from_memory(Ring **ret, void *consumer, const void *producer, uint64_t size);
 Ring *ring_free(Ring *ring);
 

@@ -21,11 +21,15 @@ typedef struct Memory {
         uint64_t *consumer;
         uint64_t *producer;
         uint8_t *data;
+        uint8_t *reader;
         Ring *ring;
         size_t page;
 } Memory;
 
-/* As the kernel lays it out: positions, then the data twice in a row, the second a mirror of the first. */
+/*
+ * As the kernel lays it out: positions, then the data twice in a row, the second a mirror of the first, through
+ * which records are written. Who reads has the data once, and nothing behind it.
+ */
 static int setup(void **state) {
         Memory *m = calloc(1, sizeof(*m));
         _cleanup_close_ int fd = memfd_create("ring", MFD_CLOEXEC);
@@ -43,7 +47,10 @@ static int setup(void **state) {
                              MAP_FAILED);
         m->producer = (uint64_t *) base;
         m->data = base + m->page;
-        assert_int_equal(ring_new_from_memory(&m->ring, m->consumer, m->producer, SIZE), 0);
+        m->reader = mmap(NULL, 3 * m->page, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+        assert_ptr_not_equal(m->reader, MAP_FAILED);
+        assert_ptr_equal(mmap(m->reader, 2 * m->page, PROT_READ, MAP_SHARED | MAP_FIXED, fd, m->page), m->reader);
+        assert_int_equal(ring_new_from_memory(&m->ring, m->consumer, m->reader, SIZE), 0);
         *state = m;
         return 0;
 }
@@ -52,6 +59,7 @@ static int teardown(void **state) {
         Memory *m = *state;
 
         ring_free(m->ring);
+        munmap(m->reader, 3 * m->page);
         munmap(m->producer, 3 * m->page);
         munmap(m->consumer, m->page);
         free(m);
@@ -97,7 +105,7 @@ static void test_waits_for_busy(void **state) {
         assert_int_equal(ring_read(m->ring, buffer, sizeof(buffer)), 6);
 }
 
-/* A record that crosses the end is read through the mirror. */
+/* A record that crosses the end, wherever it does so. */
 static void test_wraps(void **state) {
         Memory *m = *state;
         uint8_t record[1000], buffer[1000];
@@ -108,6 +116,21 @@ static void test_wraps(void **state) {
                 assert_int_equal(ring_read(m->ring, buffer, sizeof(buffer)), 997);
                 assert_memory_equal(buffer, record, 997);
                 ring_release(m->ring);
+        }
+}
+
+/* Each header is as long as what records are aligned to. */
+static void test_begins_in_between(void **state) {
+        Memory *m = *state;
+        uint8_t buffer[8];
+        Ring *ring;
+
+        for (uint64_t position = SIZE - 7; position < SIZE; position++) {
+                *m->consumer = position;
+                *m->producer = position + 64;
+                assert_int_equal(ring_new_from_memory(&ring, m->consumer, m->reader, SIZE), 0);
+                assert_int_equal(ring_read(ring, buffer, sizeof(buffer)), -EBADMSG);
+                ring_free(ring);
         }
 }
 
@@ -179,6 +202,7 @@ int main(void) {
                 cmocka_unit_test_setup_teardown(test_reads_in_order, setup, teardown),
                 cmocka_unit_test_setup_teardown(test_waits_for_busy, setup, teardown),
                 cmocka_unit_test_setup_teardown(test_wraps, setup, teardown),
+                cmocka_unit_test_setup_teardown(test_begins_in_between, setup, teardown),
                 cmocka_unit_test_setup_teardown(test_cuts_long_records, setup, teardown),
                 cmocka_unit_test_setup_teardown(test_length_beyond_producer, setup, teardown),
                 cmocka_unit_test_setup_teardown(test_length_huge, setup, teardown),

@@ -29,13 +29,12 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
         if (size < HEAD)
                 return 0;
         consumer = calloc(1, page);
-        producer = calloc(1, page + 2 * SIZE);
+        producer = calloc(1, page + SIZE);
         if (!consumer || !producer)
                 abort();
         memcpy(consumer, data, 8);
         memcpy(producer, data + 8, 8);
         memcpy(producer + page, data + HEAD, size - HEAD < SIZE ? size - HEAD : SIZE);
-        memcpy(producer + page + SIZE, producer + page, SIZE);
         if (ring_new_from_memory(&ring, consumer, producer, SIZE) < 0)
                 abort();
         while ((n = ring_read(ring, record, sizeof(record))) > 0) {
