@@ -8,8 +8,10 @@
 #include "command.h"
 
 #include <fcntl.h>
+#include <limits.h>
 #include <string.h>
 #include <sys/pidfd.h>
+#include <sys/stat.h>
 #include <sys/wait.h>
 
 #include "cli.h"
@@ -118,6 +120,35 @@ int command_reap(Command *command, int *ret_status, int *ret_exec_errno) {
         *ret_status = status;
         *ret_exec_errno = error;
         return 0;
+}
+
+static bool is_below(const char *directory, size_t n, const char *name) {
+        _cleanup_free_ char *path = NULL;
+        struct stat st;
+
+        /* An empty part of PATH is the current directory. */
+        if (asprintf(&path, "%.*s%s%s", (int) n, directory, n > 0 ? "/" : "", name) < 0) {
+                path = NULL;
+                return false;
+        }
+        return stat(path, &st) == 0 && !S_ISDIR(st.st_mode);
+}
+
+bool command_is_there(const char *name) {
+        const char *path = getenv("PATH") ?: "/bin:/usr/bin"; /* glibc's own default */
+        struct stat st;
+
+        if (strchr(name, '/'))
+                return stat(name, &st) == 0 || (errno != ENOENT && errno != ENOTDIR);
+        for (;; path++) {
+                size_t n = strcspn(path, ":");
+
+                if (*name && n < PATH_MAX && is_below(path, n, name))
+                        return true;
+                path += n;
+                if (!*path)
+                        return false;
+        }
 }
 
 int command_signal(Command *command, int signal) {

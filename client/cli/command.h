@@ -30,4 +30,6 @@ int command_release(Command *command);
  * what execvp() failed with, 0: it ran.
  */
 int command_reap(Command *command, int *ret_status, int *ret_exec_errno);
+/* Whether there is a file that execvp() would run for that name, whatever comes of it: as shells tell 126 from 127. */
+bool command_is_there(const char *name);
 int command_signal(Command *command, int signal);

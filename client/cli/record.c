@@ -291,10 +291,8 @@ static void session_ended(Record *record, int r) {
                 cli_error_library(error, r);
         else
                 cli_error(NULL, "The recording cannot be continued: %s", r > -4096 ? strerror(-r) : "damaged data");
-        if (record->command && !record->command_ended)
-                cli_error(NULL, "What was recorded is kept; waiting for the command to end");
-        else
-                record->done = true;
+        record->done = !record->command || record->command_ended;
+        cli_error(NULL, "What was recorded is kept%s", record->done ? "" : "; waiting for the command to end");
 }
 
 /* Number of records, or negative when there will be no more. */
@@ -499,13 +497,23 @@ static int end(Record *record) {
 }
 
 static int command_failed(const Record *record) {
+        const char *name = record->options->command[0];
+
         record_path_remove(record->path); /* nothing ran, nothing is in it */
+        if (!command_is_there(name)) {
+                bool here = *name && !strchr(name, '/') && access(name, F_OK) == 0;
+
+                cli_error(here ? "a program in this directory needs its path, as in ./program" : NULL, "%s: %s",
+                          *name ? name : "''", strchr(name, '/') ? "no such file" : "command not found");
+                return EXIT_NOT_FOUND;
+        }
         if (record->exec_errno == ENOENT)
-                cli_error("a program in this directory needs its path, as in ./program", "%s: command not found",
-                          record->options->command[0]);
+                cli_error("a script names it in its first line; of other programs 'file' tells it",
+                          "Cannot run %s: its interpreter is missing", name);
         else
-                cli_error(NULL, "Cannot run %s: %s", record->options->command[0], strerror(record->exec_errno));
-        return record->exec_errno == ENOENT ? EXIT_NOT_FOUND : EXIT_NOT_RUNNABLE;
+                cli_error(record->exec_errno == EACCES ? "only files that are executable can be run: see chmod(1)" : NULL,
+                          "Cannot run %s: %s", name, strerror(record->exec_errno));
+        return EXIT_NOT_RUNNABLE;
 }
 
 static int exit_status(const Record *record) {
@@ -545,7 +553,9 @@ static int run(Record *record) {
         if (record->exec_errno != 0)
                 return command_failed(record);
         if (!record->options->quiet) {
-                r = summary_print(record->path, record->recorder, &error);
+                bool asked = record->options->kernel == RINGSIDE_KERNEL_ASK && may_ask(record->options);
+
+                r = summary_print(record->path, record->recorder, asked, &error);
                 if (r < 0)
                         cli_error_library(&error, r);
         }

@@ -69,14 +69,18 @@ char *summary_never_taken_text(char *dst, size_t size, const RingsideRecordingIn
 static const struct {
         const char *kernel_frames; /* as in RingsideRecordingInfo */
         const char *line, *advice;
+        const char *advice_asked; /* where that is another one, since it was asked for in vain */
 } kernel_texts[] = {
         { "denied", "not granted; --kernel asks",
           "Kernel frames were not granted, so time in the kernel is [kernel] and no more. --kernel asks for them where a "
-          "password can be given; an administrator can grant them for good." },
-        { "not asked", "not asked for (--no-kernel)", NULL },
+          "password can be given; an administrator can grant them for good.",
+          "Kernel frames were not granted, so time in the kernel is [kernel] and no more. An administrator can grant them "
+          "for good: see POLKIT in ringside-helper(8)." },
+        { "not asked", "not asked for (--no-kernel)", NULL, NULL },
         { "no names", "granted, without names (kernel.kptr_restrict)",
           "Kernel frames were granted, but this kernel tells no names of its functions, so time in it is [kernel] and no "
-          "more. 'sysctl kernel.kptr_restrict=1' as root brings them back." },
+          "more. 'sysctl kernel.kptr_restrict=1' as root brings them back.",
+          NULL },
 };
 
 const char *summary_kernel(const RingsideRecordingInfo *info) {
@@ -86,10 +90,10 @@ const char *summary_kernel(const RingsideRecordingInfo *info) {
         return NULL;
 }
 
-const char *summary_kernel_advice(const RingsideRecordingInfo *info) {
+const char *summary_kernel_advice(const RingsideRecordingInfo *info, bool asked) {
         for (size_t i = 0; i < ELEMENTSOF(kernel_texts); i++)
                 if (strcmp(info->kernel_frames, kernel_texts[i].kernel_frames) == 0)
-                        return kernel_texts[i].advice;
+                        return asked && kernel_texts[i].advice_asked ? kernel_texts[i].advice_asked : kernel_texts[i].advice;
         return NULL;
 }
 
@@ -196,7 +200,7 @@ static int print_top(RingsideRecording *recording, RingsideRecorder *recorder, c
         return r;
 }
 
-int summary_print(const char *path, RingsideRecorder *recorder, RingsideError *error) {
+int summary_print(const char *path, RingsideRecorder *recorder, bool asked, RingsideError *error) {
         _cleanup_(ringside_recording_freep) RingsideRecording *recording = NULL;
         _cleanup_free_ char *quoted = text_quote(path), *escaped = quoted ? text_escape(quoted) : NULL;
         const RingsideRecordingInfo *info;
@@ -221,7 +225,7 @@ int summary_print(const char *path, RingsideRecorder *recorder, RingsideError *e
         advice = summary_frame_pointer_advice(info);
         if (advice)
                 text_wrap(stderr, advice, 0, style.columns);
-        advice = summary_kernel_advice(info);
+        advice = summary_kernel_advice(info, asked);
         if (advice)
                 text_wrap(stderr, advice, 0, style.columns);
         if (info->samples == 0) {

@@ -7,9 +7,9 @@
 
 /*
  * Writes to stderr what the recording at path says of itself, and what its recorder, which has finished, has
- * counted. -errno or RINGSIDE_E_*, told in error.
+ * counted. asked: kernel frames were asked for. -errno or RINGSIDE_E_*, told in error.
  */
-int summary_print(const char *path, RingsideRecorder *recorder, RingsideError *error);
+int summary_print(const char *path, RingsideRecorder *recorder, bool asked, RingsideError *error);
 
 /*
  * One sentence for when stacks of programs without frame pointers were cut short, where that is a good
@@ -30,10 +30,10 @@ char *summary_never_taken_text(char *dst, size_t size, const RingsideRecordingIn
 
 /*
  * What became of kernel frames, in the words of a header's line and in those of a sentence that says what to do. NULL:
- * they are there, or were not wanted (the sentence), or it is not known.
+ * they are there, or were not wanted (the sentence), or it is not known. Where they were asked for to ask is no advice.
  */
 const char *summary_kernel(const RingsideRecordingInfo *info);
-const char *summary_kernel_advice(const RingsideRecordingInfo *info);
+const char *summary_kernel_advice(const RingsideRecordingInfo *info, bool asked);
 /*
  * Why there is not one sample; of what has gone out of sight meanwhile where there are some, NULL where there is no such
  * thing. For a program that may not be seen no records are told, only that it is not.

@@ -102,6 +102,35 @@ static void test_exec_errno(void **state) {
         }
 }
 
+static void test_is_there(void **state) {
+        Fixture *f = *state;
+        const char *old = getenv("PATH");
+        _cleanup_free_ char *path = old ? strdup(old) : NULL, *one = NULL;
+
+        assert_true(command_is_there("sh"));
+        assert_true(command_is_there("/etc/passwd")); /* which cannot be run */
+        assert_false(command_is_there(""));
+        assert_false(command_is_there("no-such-program"));
+        assert_false(command_is_there("/no/such/program"));
+        assert_false(command_is_there("/etc/passwd/program"));
+        /* Only where PATH leads, and no directories. */
+        close_fd(open(f->marker, O_CREAT | O_CLOEXEC, 0600));
+        assert_false(command_is_there("ran"));
+        assert_true(asprintf(&one, "/no/such:%s", f->directory) > 0);
+        assert_int_equal(setenv("PATH", one, 1), 0);
+        assert_true(command_is_there("ran"));
+        assert_false(command_is_there("sh"));
+        assert_int_equal(setenv("PATH", "/no/such::/usr", 1), 0);
+        assert_false(command_is_there("bin"));
+        assert_int_equal(chdir(f->directory), 0); /* the empty part */
+        assert_true(command_is_there("ran"));
+        assert_int_equal(chdir("/"), 0);
+        assert_int_equal(unsetenv("PATH"), 0);
+        assert_true(command_is_there("sh"));
+        if (path)
+                assert_int_equal(setenv("PATH", path, 1), 0);
+}
+
 /* The program gets the mask it would have had without us, whatever we block. */
 static void test_mask(void **state) {
         Fixture *f = *state;
@@ -141,6 +170,7 @@ int main(void) {
                 cmocka_unit_test_setup_teardown(test_status, set_up, tear_down),
                 cmocka_unit_test_setup_teardown(test_held, set_up, tear_down),
                 cmocka_unit_test_setup_teardown(test_exec_errno, set_up, tear_down),
+                cmocka_unit_test_setup_teardown(test_is_there, set_up, tear_down),
                 cmocka_unit_test_setup_teardown(test_mask, set_up, tear_down),
                 cmocka_unit_test_setup_teardown(test_signal, set_up, tear_down),
         };

@@ -50,18 +50,22 @@ static void test_kernel(_unused_ void **state) {
         RingsideRecordingInfo info = {.kernel_frames = "yes"};
 
         assert_null(summary_kernel(&info));
-        assert_null(summary_kernel_advice(&info));
+        assert_null(summary_kernel_advice(&info, false));
         info.kernel_frames = ""; /* a recording of version 1 */
         assert_null(summary_kernel(&info));
         info.kernel_frames = "denied";
         assert_non_null(strstr(summary_kernel(&info), "--kernel"));
-        assert_non_null(strstr(summary_kernel_advice(&info), "not granted"));
+        assert_non_null(strstr(summary_kernel_advice(&info, false), "not granted"));
+        assert_non_null(strstr(summary_kernel_advice(&info, false), "--kernel"));
+        assert_non_null(strstr(summary_kernel_advice(&info, true), "not granted"));
+        assert_null(strstr(summary_kernel_advice(&info, true), "--kernel"));
         info.kernel_frames = "not asked";
         assert_non_null(strstr(summary_kernel(&info), "--no-kernel"));
-        assert_null(summary_kernel_advice(&info)); /* it was said */
+        assert_null(summary_kernel_advice(&info, false)); /* it was said */
         info.kernel_frames = "no names";
         assert_non_null(strstr(summary_kernel(&info), "kptr_restrict"));
-        assert_non_null(strstr(summary_kernel_advice(&info), "kptr_restrict=1"));
+        assert_non_null(strstr(summary_kernel_advice(&info, false), "kptr_restrict=1"));
+        assert_non_null(strstr(summary_kernel_advice(&info, true), "kptr_restrict=1"));
         info.kernel_frames = "hostile\033[2J";
         assert_null(summary_kernel(&info));
 }

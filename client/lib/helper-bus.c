@@ -31,7 +31,7 @@ static const struct {
         const char *hint;
 } bus_errors[] = {
         {NAME ".Error.Denied", RINGSIDE_E_DENIED, NULL,
-         "An administrator can grant it: see POLKIT in ringside-helper(8). On a terminal, without --no-ask, you are asked."},
+         "An administrator can grant it: see POLKIT in ringside-helper(8)."},
         {NAME ".Error.NoPolkit", RINGSIDE_E_DENIED, NULL, "'ringside doctor' looks at polkit."},
         {NAME ".Error.Budget", RINGSIDE_E_BUDGET, NULL,
          "Ask for less (-F, --ring-size), or end another session; 'ringside doctor' shows the budgets."},
@@ -61,6 +61,14 @@ static const struct {
         {NAME ".Error.NoBTF", RS_ERROR_NO_BTF},
         {NAME ".Error.Lockdown", RS_ERROR_LOCKDOWN},
 };
+
+/* Nobody was asked: that, too, could help. */
+static void hint_at_question(RingsideError *error, const HelperRequest *request) {
+        size_t n = strlen(error->hint);
+
+        if (error->code == RINGSIDE_E_DENIED && !request->interactive && strstr(error->hint, "POLKIT"))
+                (void) snprintf(error->hint + n, sizeof(error->hint) - n, " On a terminal, without --no-ask, you are asked.");
+}
 
 static int bus_error(RingsideError *error, const sd_bus_error *e, int r) {
         for (size_t i = 0; i < ELEMENTSOF(kernel_errors); i++)
@@ -174,8 +182,11 @@ int helper_open_bus(const HelperRequest *request, int *ret_fd, RingsideError *er
                         break;
                 sd_bus_error_free(&e);
         }
-        if (r < 0)
-                return bus_error(error, &e, r);
+        if (r < 0) {
+                r = bus_error(error, &e, r);
+                hint_at_question(error, request);
+                return r;
+        }
         r = sd_bus_message_read(reply, "h", &fd);
         if (r < 0)
                 return error_set(error, RINGSIDE_E_PROTOCOL, NULL, "the helper's reply holds no socket");

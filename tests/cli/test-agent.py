@@ -102,6 +102,7 @@ class OwnTest(AgentTest):
         self.assertEqual(status, 125, text)
         self.assertNotIn("RAN", text)
         self.assertIn("profile-own", text)
+        self.assertNotIn("you are asked", text)
 
     def test_ctrl_c_at_the_password(self):
         text, status = ask("ringside record -- echo RAN; echo STATUS $?; stty -a", b"\x03")
@@ -114,6 +115,7 @@ class OwnTest(AgentTest):
         self.assertEqual(status, 125, text)
         self.assertNotIn("assword", text)
         self.assertNotIn("RAN\r\n", text)
+        self.assertIn("without --no-ask, you are asked", " ".join(text.split()))
 
 
 class KernelTest(AgentTest):
@@ -137,6 +139,7 @@ class KernelTest(AgentTest):
         text, granted, functions = self.record(answer)
         self.assertEqual((granted, functions), ("denied", {"[kernel]"}))
         self.assertIn("Kernel frames were not granted", text)
+        self.assertNotIn("--kernel asks", text)
 
     def test_right_password(self):
         text, granted, functions = self.record(PASSWORD.encode() + b"\n")

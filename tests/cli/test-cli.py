@@ -580,10 +580,26 @@ class Recording(FakeTest):
 
     def test_not_found_not_runnable(self):
         self.assertIn("nosuch", self.fails(127, "record", "--", "nosuch"))
-        self.fails(127, "record", "--", "./nosuch")
-        self.fails(126, "record", "--", "/etc/passwd")
+        self.assertIn("no such file", self.fails(127, "record", "--", "./nosuch"))
+        self.assertIn("''", self.fails(127, "record", "--", ""))
+        self.assertIn("chmod", self.fails(126, "record", "--", "/etc/passwd"))
         self.fails(126, "record", "--", "/")
+        # What would help, and only where it would.
+        with open(self.path("a-script"), "w") as f:
+            f.write("#!/no/such/interpreter\n")
+        os.chmod(self.path("a-script"), 0o755)
+        self.assertNotIn("needs its path", self.fails(127, "record", "--", "nosuch"))
+        self.assertIn("as in ./program", self.fails(127, "record", "--", "a-script"))
+        self.assertIn("interpreter is missing", self.fails(126, "record", "--", "./a-script"))
         self.assertEqual(self.recordings(), [])
+
+    @unittest.skipIf(os.geteuid() != 0, "it takes another user whom the directory refuses")
+    def test_not_found_beside_a_closed_directory(self):
+        """The search through PATH meets a refusal, but the program is nowhere, as for a shell."""
+        os.mkdir(self.path("closed"), 0o700)
+        os.chmod(self.dir, 0o777)
+        env = {"PATH": f"{self.path('closed')}:/usr/bin:/bin"}
+        self.assertIn("command not found", self.fails(127, "record", "--", "nosuch", env=env, user=65534))
 
     def test_refused_means_not_run(self):
         for env in ({"FAKE_OPEN": "denied"}, {"FAKE_START": "refused"}, {"FAKE_TARGET": "gone"}):
@@ -800,9 +816,11 @@ class Recording(FakeTest):
     def test_session_that_ends(self):
         p = self.record("--", "sh", "-c", "sleep 1; touch done", status=125, env={"FAKE_END_MS": "100"})
         self.assertIn("The helper ended the session", p.stderr.decode())
+        self.assertIn("What was recorded is kept; waiting for the command", p.stderr.decode())
         self.assertTrue(os.path.exists(self.path("done")))
         self.assertTrue(self.info()["finished"])
-        self.record("-d", "20", status=1, env={"FAKE_END_MS": "100"})
+        p = self.record("-d", "20", status=1, env={"FAKE_END_MS": "100"})
+        self.assertIn("What was recorded is kept\n", p.stderr.decode())
 
     def test_summary(self):
         p = self.record("--unwind=fp", "--", "sleep", "0.6", env={"FAKE_BAD_FP": "1"})
