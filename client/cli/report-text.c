@@ -36,9 +36,11 @@ static void header_when(FILE *out, const View *view, const Style *style) {
 
         if (localtime_r(&seconds, &tm))
                 (void) strftime(date, sizeof(date), "%Y-%m-%d %H:%M:%S", &tm);
-        snprintf(line, sizeof(line), "%s, for %s%s", date, text_duration(length, sizeof(length), view->info->duration),
-                 view->info->finished ? "" : ", not finished: cut off or still going on");
+        snprintf(line, sizeof(line), "%s, for %s", date, text_duration(length, sizeof(length), view->info->duration));
         header_line(out, style, "Recorded", line);
+        /* A line of its own, and short: of a long one the middle would be cut out. */
+        if (!view->info->finished)
+                header_line(out, style, "", "not finished: cut off, or goes on");
 }
 
 /* Why stacks were cut short: as many reasons as two lines hold. */

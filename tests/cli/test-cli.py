@@ -211,6 +211,12 @@ class Reading(CliTest):
         self.assertIn("last argument", error)
         self.ok("report", "b.ringside")
 
+    def test_not_finished_is_said(self):
+        with sqlite3.connect(self.path("a.ringside")) as db:
+            db.execute("DELETE FROM meta WHERE key='finished'")
+        for columns in "44", "80":
+            self.assertRegex(self.report(env={"COLUMNS": columns}), r"(?m)^ +not finished: cut off, or goes on$")
+
     def test_every_view_is_harmless_and_narrow(self):
         for by in ("function", "file", "process", "thread", "callees", "callers"):
             for columns in ("44", "80", "200"):
