@@ -13,6 +13,10 @@
 
 /* What the widest row needs: numbers, and a little of a name. */
 #define COLUMNS_MIN 44
+/* Sentences are read best no wider than this. */
+#define ERROR_COLUMNS 80
+/* Of a value that somebody typed: enough to find it again. */
+#define VALUE_MAX 60
 
 static size_t columns_of(int fd) {
         const char *e = getenv("COLUMNS");
@@ -38,15 +42,25 @@ void style_init(Style *ret, int fd) {
         ret->columns = columns_of(fd);
 }
 
+/* Behind a label of that many columns. Who reads a pipe or a file looks for whole lines. */
+static void print_text(const char *escaped, size_t label, const Style *style) {
+        if (isatty(STDERR_FILENO))
+                text_wrap_hanging(stderr, escaped, label, MIN(style->columns, (size_t) ERROR_COLUMNS));
+        else
+                fprintf(stderr, "%s\n", escaped);
+}
+
 /* Line by line, because escaping would take the newlines for an attack. */
-static void print_hint(const char *hint) {
+static void print_hint(const char *hint, const Style *style) {
         while (*hint) {
                 size_t n = strcspn(hint, "\n");
                 char line[1024], escaped[4096];
 
                 snprintf(line, sizeof(line), "%.*s", (int) MIN(n, sizeof(line) - 1), hint);
-                if (*line)
-                        fprintf(stderr, "hint: %s\n", ringside_escape(escaped, sizeof(escaped), line));
+                if (*line) {
+                        fputs("hint: ", stderr);
+                        print_text(ringside_escape(escaped, sizeof(escaped), line), strlen("hint: "), style);
+                }
                 hint += n;
                 hint += *hint == '\n';
         }
@@ -62,9 +76,10 @@ void cli_error(const char *hint, const char *format, ...) {
         va_end(ap);
 
         style_init(&style, STDERR_FILENO);
-        fprintf(stderr, "%sringside:%s %s\n", style.bad, style.reset, ringside_escape(escaped, sizeof(escaped), text));
+        fprintf(stderr, "%sringside:%s ", style.bad, style.reset);
+        print_text(ringside_escape(escaped, sizeof(escaped), text), strlen("ringside: "), &style);
         if (hint)
-                print_hint(hint);
+                print_hint(hint, &style);
 }
 
 void cli_error_library(const RingsideError *error, int r) {
@@ -94,10 +109,11 @@ int cli_error_option(int c, char **argv, const struct option *options) {
 }
 
 int cli_error_value(const char *command, const char *option, const char *value, const char *wanted) {
+        bool is_long = strlen(value) > VALUE_MAX;
         char hint[128];
 
         snprintf(hint, sizeof(hint), "'ringside %s --help' explains it", command);
-        cli_error(hint, "%s %s: this should be %s", option, *value ? value : "''", wanted);
+        cli_error(hint, "%s %.*s%s: this should be %s", option, VALUE_MAX, *value ? value : "''", is_long ? "..." : "", wanted);
         return -EINVAL;
 }
 

@@ -37,7 +37,7 @@ typedef struct Style {
 
 void style_init(Style *ret, int fd);
 
-/* "ringside: TEXT" and a "hint: TEXT" line for each line of hint; hint may be NULL or "". */
+/* "ringside: TEXT" and a "hint: TEXT" line for each line of hint; hint may be NULL or "". Wrapped on a terminal. */
 void cli_error(const char *hint, const char *format, ...) _printf_(2, 3);
 /* What the library says. */
 void cli_error_library(const RingsideError *error, int r);

@@ -28,7 +28,8 @@
 #define LABEL_PREFIX "label."
 
 int recording_damaged(const RingsideRecording *recording, RingsideError *error, const char *what) {
-        return error_set(error, RINGSIDE_E_RECORDING, NULL, "%s is damaged: %s", recording->path, what);
+        return error_set(error, RINGSIDE_E_RECORDING, "It was cut off or changed after it had been written.",
+                         "%s is damaged: %s", recording->path, what);
 }
 
 static int recording_fail(RingsideRecording *recording, int result, RingsideError *error) {
@@ -44,7 +45,8 @@ static int recording_fail(RingsideRecording *recording, int result, RingsideErro
                                  "Its recorder died while writing: who opens it must be able to read the -journal file beside it.",
                                  "Cannot open %s with its journal", recording->path);
         default:
-                return recording_damaged(recording, error, recording->db ? sqlite3_errmsg(recording->db) : "cannot open");
+                /* sqlite3_errmsg() is longer: it has whole statements of somebody else's in it. */
+                return recording_damaged(recording, error, sqlite3_errstr(result));
         }
 }
 

@@ -170,6 +170,35 @@ class Usage(CliTest):
             self.assertEqual(p.returncode, 1)
 
 
+    def test_errors_fit_a_terminal(self):
+        """And only there are they wrapped: what reads a pipe looks for lines."""
+        pids = ",".join(str(n) for n in range(1, 71))
+        for columns, widest in ((80, 80), (50, 50), (200, 80)):
+            for args in (["record", "-F", "x", "--", "true"], ["record", "-p", pids], ["record", "-d", "x"], ["report"],
+                         ["record", "-e", "no such event/-3"]):
+                text, status = on_terminal(self, args, {"COLUMNS": str(columns)}, columns=columns)
+                self.assertIn(status, (1, 2))
+                text = re.sub(r"\033\[[0-9;]*m", "", text.replace("\r\n", "\n"))
+                self.assert_narrow(text, widest)
+                if columns == 50:
+                    self.assertRegex(text, r"(?m)^ringside: .*\n {10}\S|^hint: .*\n {6}\S")
+        error = self.fails(2, "record", "-p", pids)
+        self.assertEqual(error.count("\n"), 2, error)
+        self.assertIn("...: this should be", error)
+        self.assertLess(len(error), 250)
+
+    def test_damaged(self):
+        subprocess.run([MAKE_RECORDING, self.path("a.ringside")], check=True, env=self.env)
+        with open(self.path("a.ringside"), "r+b") as f:
+            data = f.read()
+            f.seek(0)
+            f.write(data.replace(b"CREATE TABLE thread(", b"CREATE TABLE thread["))
+        error = self.fails(1, "report", "a.ringside")
+        self.assertIn("is damaged", error)
+        self.assertNotIn("\\x0a", error)
+        self.assert_narrow(error)
+
+
 class Reading(CliTest):
     def setUp(self):
         super().setUp()
