@@ -15,6 +15,7 @@
 
 #include <cmocka.h>
 
+#include "self-counts.h"
 #include "test-kernel-symbols.h"
 #include "test-recording-util.h"
 
@@ -858,6 +859,36 @@ static void test_weights(void **state) {
         f->weighed = true;
 }
 
+static int count_address(SelfCounts *self, int64_t frame_id, uint64_t address) {
+        const FunctionPlace place = { .path = "/bin/one", .address = address };
+        uint32_t number = self_counts_get(self, frame_id);
+        int r = number == 0 ? self_counts_add(self, frame_id, (TableKey){}, &place, &number) : 0;
+
+        if (r >= 0)
+                self_counts_count(self, number, 1);
+        return r;
+}
+
+/* However many functions there are, which may be as many as addresses: and it is told that not all were counted. */
+static void test_functions_are_bounded(_unused_ void **state) {
+        _cleanup_(self_counts_done) SelfCounts self = {};
+        const int64_t max = SELF_NUMBER_MAX - 2;
+        const RingsideRow *rows;
+        size_t n;
+
+        for (int64_t i = 1; i <= max; i++)
+                assert_return_code(count_address(&self, i, (uint64_t) i), 0);
+        assert_return_code(count_address(&self, 1, 1), 0);
+        assert_return_code(self_counts_get_rows(&self, &rows, &n), 0);
+        assert_int_equal(n, max);
+        assert_string_equal(rows[0].name, "one+0x1");
+        assert_int_equal(rows[0].self_samples, 2);
+        /* Nor is any number given for a frame that there is no room for. */
+        assert_int_not_equal(self_counts_get(&self, INT64_C(1) << 40), 0);
+        assert_return_code(count_address(&self, max + 1, 0x1000000), 0);
+        assert_int_equal(self_counts_get_rows(&self, &rows, &n), -EFBIG);
+}
+
 /* ---- samples that wait ---- */
 
 #define MSEC UINT64_C(1000000)
@@ -1022,6 +1053,7 @@ int main(void) {
                 TEST(test_wait_is_bounded), TEST(test_mappings), TEST(test_stacks_in_a_row),
                 TEST(test_stacks_in_a_row_of_others), TEST(test_stacks_in_a_row_replaced), TEST(test_places_are_asked_for_once),
                 TEST(test_weights), TEST(test_seen_after_its_end),
+                cmocka_unit_test(test_functions_are_bounded),
         };
 
         return cmocka_run_group_tests(tests, NULL, NULL);
