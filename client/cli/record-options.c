@@ -62,8 +62,8 @@ static const char help_text[] =
         "  -h, --help             Show this help\n"
         "\n"
         "Exit status: that of the command, 128+N where signal N ended it; 127 not found,\n"
-        "126 not runnable, 125 recording failed. Without a command 0, or 1 for failure.\n"
-        "Wrong usage: 2.\n";
+        "126 not runnable, 125 recording failed; where it goes on 0 after -d, 130 after a\n"
+        "second Ctrl-C. Without a command 0, or 1 for failure. Wrong usage: 2.\n";
 
 enum {
         OPT_NO_INHERIT = 256,

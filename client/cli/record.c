@@ -56,6 +56,7 @@ typedef struct Record {
         bool time_is_up;  /* -d */
         bool ended;       /* the session is over before we ended it */
         bool command_ended;
+        bool wrong_usage; /* what was asked for is nothing that could ever be had */
         int status;       /* of the command, as from waitpid() */
         int exec_errno;
 } Record;
@@ -174,6 +175,7 @@ static int open_session(Record *record) {
         if (r < 0)
                 return fail("Cannot prepare a session", r);
         r = configure_session(record);
+        record->wrong_usage = r < 0;
         if (r >= 0)
                 r = ringside_session_set_interactive(record->session, ask);
         if (r < 0)
@@ -184,6 +186,7 @@ static int open_session(Record *record) {
         if (is_short_of_memory(record, r))
                 r = open_without_tables(record);
         agent_stop(&agent);
+        record->wrong_usage = r == RINGSIDE_E_INVALID;
         return r < 0 ? session_fail(record, r) : 0;
 }
 
@@ -529,6 +532,13 @@ static int exit_status(const Record *record) {
         return EXIT_SIGNAL + (record->end_signal ? record->end_signal : SIGINT);
 }
 
+/* Nobody else knows its number any more, and the shell that waits for us does not know that it is there. */
+static void print_left_running(const Record *record) {
+        _cleanup_free_ char *name = text_escape(record->options->command[0]);
+
+        fprintf(stderr, "%s goes on, as process %d\n", name ? name : "", (int) command_get_pid(record->command));
+}
+
 static int run(Record *record) {
         RingsideError error;
         int r;
@@ -545,7 +555,7 @@ static int run(Record *record) {
         if (r >= 0)
                 r = start(record);
         if (r < 0)
-                return own_failure(record);
+                return record->wrong_usage ? EXIT_USAGE : own_failure(record);
 
         r = run_loop(record);
         if (end(record) < 0 || r < 0)
@@ -559,6 +569,8 @@ static int run(Record *record) {
                 if (r < 0)
                         cli_error_library(&error, r);
         }
+        if (!record->options->quiet && record->command && !record->command_ended)
+                print_left_running(record);
         return exit_status(record);
 }
 

@@ -60,9 +60,9 @@ char *summary_never_taken_text(char *dst, size_t size, const RingsideRecordingIn
         if (text_share(n, info->statistics.expected) <= NEVER_TAKEN_PERCENT)
                 return NULL;
         snprintf(dst, size,
-                 "About %" PRIu64 " more samples (%.1f %%) were never taken: the kernel throttled, or was in another "
+                 "About %" PRIu64 " more sample%s (%.1f %%) %s never taken: the kernel throttled, or was in another "
                  "program's way; by the events' own count of time.",
-                 n, text_share(n, info->statistics.expected));
+                 n, n == 1 ? "" : "s", text_share(n, info->statistics.expected), n == 1 ? "was" : "were");
         return dst;
 }
 

@@ -25,6 +25,10 @@ static void test_never_taken(_unused_ void **state) {
         assert_int_equal(summary_never_taken(&info), 0);
         assert_null(summary_never_taken_text(text, sizeof(text), &info));
 
+        info.statistics.taken = 20;
+        info.statistics.expected = 21;
+        assert_non_null(strstr(summary_never_taken_text(text, sizeof(text), &info), "About 1 more sample (4.8 %) was never"));
+        info.statistics.taken = 900;
         info.statistics.expected = 1000;
         assert_int_equal(summary_never_taken(&info), 100);
         assert_ptr_equal(summary_never_taken_text(text, sizeof(text), &info), text);

@@ -104,7 +104,9 @@ int view_open(View *ret, const ViewOptions *options) {
         if (r < 0)
                 return r;
         r = ringside_recording_open(&view.recording, view.path, &error);
-        if (r < 0)
+        if (r == -ENOENT && !error.hint[0])
+                cli_error("without a name the newest recording here is taken; 'ls *.ringside' shows them", "%s", error.text);
+        else if (r < 0)
                 cli_error_library(&error, r);
         else {
                 view.info = ringside_recording_get_info(view.recording);

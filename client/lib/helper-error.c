@@ -83,7 +83,7 @@ int helper_error(RingsideError *ret, uint32_t error, int detail) {
         /* The hint says which there should be. */
         if (error == RS_ERROR_KERNEL)
                 (void) snprintf(kernel, sizeof(kernel), ", Linux %s", name.release);
-        if (detail > 0 && error != RS_ERROR_TARGET_GONE && error != RS_ERROR_TARGET_HIDDEN)
+        if (detail > 0 && error != RS_ERROR_TARGET_GONE && error != RS_ERROR_TARGET_HIDDEN && error != RS_ERROR_TARGET_LIMIT)
                 return error_set(ret, errors[error].code, errors[error].hint, "%s%s: %s", errors[error].text,
                                  kernel, strerror(detail));
         return error_set(ret, errors[error].code, errors[error].hint, "%s%s", errors[error].text, kernel);

@@ -139,8 +139,8 @@ static int check_header(RingsideRecording *recording, RingsideError *error) {
                 return error_set(error, n, NULL, "Cannot read %s: %s", recording->path, strerror(-n));
         if (n < (ssize_t) sizeof(header) || memcmp(header, magic, sizeof(magic)) != 0 ||
             header_field(header, 68) != SCHEMA_APPLICATION_ID)
-                return error_set(error, RINGSIDE_E_RECORDING, NULL, "%s is not a recording of Ringside",
-                                 recording->path);
+                return error_set(error, RINGSIDE_E_RECORDING, "A recording is what 'ringside record' writes, *.ringside.",
+                                 "%s is not a recording of Ringside", recording->path);
         if (header_field(header, 60) > SCHEMA_VERSION)
                 return error_set(error, RINGSIDE_E_RECORDING, "Use a newer version of Ringside.",
                                  "%s has format %" PRIu32 ", and this version reads up to %d", recording->path,

@@ -75,7 +75,8 @@ int ringside_session_add_event(RingsideSession *session, const char *name, bool 
                 return fail(session, RINGSIDE_E_INVALID, NULL, "more than 8 events");
         for (unsigned i = 0; i < grant->nr_events; i++)
                 if (grant->events[i].id == type->id)
-                        return error_set(&session->error, RINGSIDE_E_INVALID, NULL, "%s is named twice", name);
+                        return error_set(&session->error, RINGSIDE_E_INVALID, "One is enough; how often is said by -F, or behind it, as in cpu-clock@999.",
+                                         "%s is named twice", name);
         if (by_period)
                 return error_set(&session->error, RINGSIDE_E_INVALID, "Give a frequency in Hz.",
                                  "%s: sampling by period is not offered", name);

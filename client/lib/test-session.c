@@ -105,6 +105,8 @@ static void test_errors_have_words(_unused_ void **state) {
                 struct utsname name;
 
                 assert_return_code(uname(&name), errno);
+                assert_int_equal(helper_error(&error, RS_ERROR_TARGET_LIMIT, E2BIG), RINGSIDE_E_BUDGET);
+                assert_null(strstr(error.text, strerror(E2BIG))); /* that of lists of arguments */
                 assert_int_equal(helper_error(&error, RS_ERROR_KERNEL, EINVAL), RINGSIDE_E_KERNEL);
                 assert_non_null(strstr(error.text, name.release));
                 assert_non_null(strstr(error.text, strerror(EINVAL)));

@@ -4,7 +4,7 @@
  * Stands in for the library's sessions when preloaded before it, so that the tests of `ringside record`
  * need neither helper nor bus nor kernel: the records are made up, the recorder behind is the real one.
  *
- * FAKE_OPEN=denied, rate, memory (with tables only), FAKE_START=refused, FAKE_TARGET=gone: that step fails.
+ * FAKE_OPEN=denied, rate, invalid, memory (with tables only), FAKE_START=refused, FAKE_TARGET=gone: that step fails.
  * FAKE_END_MS=N: the session ends by itself N ms after its start.
  * FAKE_CHILD_MS=N: a descendant lives for N ms after the start.
  * FAKE_PROGRAM=hidden, leaves: nothing is told of targets, or that they go out of sight at once.
@@ -182,6 +182,8 @@ int ringside_session_open(RingsideSession *s) {
                             "first line of the hint\nsecond line");
         if (is("FAKE_OPEN", "memory") && s->table_size > 0)
                 return fail(s, RINGSIDE_E_BUDGET, "memory of one user's sessions: 1 bytes left", "its hint");
+        if (is("FAKE_OPEN", "invalid"))
+                return fail(s, RINGSIDE_E_INVALID, "events: 21000 Hz", "ask for what fits");
         if (is("FAKE_OPEN", "rate"))
                 return fail(s, RINGSIDE_E_BUDGET, "rate of one user: 1 Hz left", "its hint");
         return 0;

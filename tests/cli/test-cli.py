@@ -155,12 +155,14 @@ class Usage(CliTest):
     def test_no_recording(self):
         for args in (["report"], ["flamegraph"], ["export", "--format=collapsed"]):
             self.assertIn("ringside record", self.fails(1, *args))
-            self.assertIn("nosuch.ringside", self.fails(1, *args, "nosuch.ringside"))
+            error = self.fails(1, *args, "nosuch.ringside")
+            self.assertIn("nosuch.ringside", error)
+            self.assertIn("hint:", error)
 
     def test_not_a_recording(self):
         with open(self.path("x.ringside"), "wb") as f:
             f.write(b"\0" * 5000)
-        self.fails(1, "report", "x.ringside")
+        self.assertIn("hint: A recording is what", self.fails(1, "report", "x.ringside"))
         self.fails(1, "report", "/dev/null")
         self.fails(1, "report", ".")
 
@@ -640,7 +642,10 @@ class Recording(FakeTest):
         for env in ({"FAKE_OPEN": "denied"}, {"FAKE_START": "refused"}, {"FAKE_TARGET": "gone"}):
             self.fails(125, "record", "--", "touch", "ran", env=env)
             self.fails(1, "record", "-d", "1", "-p", str(os.getpid()), env=env)
-        self.fails(125, "record", "-e", "nosuch", "--", "touch", "ran")
+        # What could be had nowhere is wrong usage.
+        for args in (["-e", "nosuch", "--", "touch", "ran"], ["-e", "nosuch", "-d", "1"]):
+            self.fails(2, "record", *args)
+        self.fails(2, "record", "--", "touch", "ran", env={"FAKE_OPEN": "invalid"})
         self.assertFalse(os.path.exists(self.path("ran")))
         self.assertEqual(self.recordings(), [])
         self.assertIn("hint: second line", self.fails(125, "record", "true", env={"FAKE_OPEN": "denied"}))
@@ -794,6 +799,13 @@ class Recording(FakeTest):
         self.record("-d", "0.3", "--", *self.outlives(), stdout=subprocess.DEVNULL)
         self.assertFalse(os.path.exists(self.path("gone")))
         self.let_go()
+
+    def test_what_goes_on_is_named(self):
+        p = self.record("-d", "0.3", "--", *self.outlives("echo $$ > pid; "), stdout=subprocess.DEVNULL)
+        self.wait_for_file("up")
+        with open(self.path("pid")) as f:
+            self.assertIn(f"sh goes on, as process {f.read().strip()}\n", p.stderr.decode())
+        self.assertNotIn("goes on", self.record("-o", "ended", "-d", "100", "--", "true").stderr.decode())
 
     def test_pids(self):
         a, b = self.waiting(), self.waiting()

@@ -14,7 +14,7 @@ import sys
 import tempfile
 
 USER = os.environ["RINGSIDE_TEST_USER_A"]
-OWN_FAILURE = 125
+OWN_FAILURE, WRONG_USAGE = 125, 2
 failed = 0
 
 
@@ -62,9 +62,9 @@ class Refusal:
             self.left = os.listdir(directory)
         self.status, self.text = r.returncode, r.stderr
 
-    def expect(self, title, *words):
+    def expect(self, title, *words, status=OWN_FAILURE):
         missing = [word for word in words if word not in self.text]
-        check(self.status == OWN_FAILURE, f"{title}: exit status {self.status}")
+        check(self.status == status, f"{title}: exit status {self.status}")
         check(not missing, f"{title}: says {words}" if not missing else f"{title}: no {missing} in: {self.text}")
         check("hint: " in self.text, f"{title}: tells the next step")
         check(not self.left, f"{title}: nothing was run or left ({self.left})")
@@ -187,7 +187,7 @@ def test_no_pmu():
 
 
 def test_budget():
-    Refusal("-F", "30000").expect("a rate nobody may have", "20000")
+    Refusal("-F", "30000").expect("a rate nobody may have", "20000", status=WRONG_USAGE)
     r = run("as-user", USER, "ringside", "record", "--no-ask", "-F", "1001", "-d", "1", "-o", "/tmp/never.ringside")
     check(r.returncode == 1 and "rate of one user without targets" in r.stderr and "1000" in r.stderr and
           "hint: " in r.stderr, f"budget: {r.stderr.strip()}")
