@@ -2,7 +2,7 @@
 /*
  * Opening a recording. It may come from anywhere, so before a single query it must have our header and
  * exactly our schema, byte for byte: then no view, trigger, virtual table, index or expression of
- * somebody else's is ever run. SQLite is told to distrust it, nothing is written, text has a maximal
+ * somebody else's is ever run; nor are our own views, which are there for others. SQLite is told to distrust it, nothing is written, text has a maximal
  * length, and queries a maximal number of steps in proportion to the file's size.
  */
 
@@ -226,11 +226,12 @@ static int check_schema_row(sqlite3_stmt *row, void *userdata) {
         const char *table = (const char *) sqlite3_column_text(row, 2);
         const char *sql = (const char *) sqlite3_column_text(row, 3);
 
-        if (!type || !name || !table || !sql || strcmp(type, "table") != 0 || strcmp(name, table) != 0)
+        if (!type || !name || !table || !sql || strcmp(name, table) != 0)
                 return RINGSIDE_E_RECORDING;
         for (size_t i = 0; i < ELEMENTSOF(schema_tables); i++)
                 if (schema_table_is_in(&schema_tables[i], check->version) && strcmp(name, schema_tables[i].name) == 0) {
-                        if (strcmp(sql, schema_tables[i].sql) != 0 || (check->seen & 1U << i))
+                        if (strcmp(type, schema_tables[i].view ? "view" : "table") != 0 ||
+                            strcmp(sql, schema_tables[i].sql) != 0 || (check->seen & 1U << i))
                                 return RINGSIDE_E_RECORDING;
                         check->seen |= 1U << i;
                         return 0;

@@ -2,9 +2,12 @@
 #pragma once
 
 /*
- * The schema of a recording, in its only place. The store creates these tables and no other, the
- * reader accepts these tables and no other, and docs/recording.md shows them (test-store.c compares).
+ * The schema of a recording, in its only place. The store creates these tables and views and no other, the
+ * reader accepts these and no other, and docs/recording.md shows them (test-store.c compares).
  * The comments are part of the SQL, so that `.schema` explains itself.
+ *
+ * Most of a recording is stacks that came once, so frames and stacks are kept in the fewest bytes and rows that
+ * SQL alone can still read: views show them one by one. The reader goes by the tables, and runs no view.
  *
  * A change raises SCHEMA_VERSION. What a table was like in older versions stays here for the reader.
  */
@@ -13,7 +16,7 @@
 
 /* "Rngs": marks the file as ours to file(1) and to the reader. */
 #define SCHEMA_APPLICATION_ID 0x526e6773
-#define SCHEMA_VERSION 2
+#define SCHEMA_VERSION 3
 
 /* In sample.walk_end, beside the reason: some of the stack was found by frame pointer, where unwind tables had no rule. */
 #define SCHEMA_WALK_GUESSED 16
@@ -22,6 +25,7 @@ typedef struct SchemaTable {
         const char *name;
         const char *sql;
         unsigned first, last; /* versions that have it, 0: the first there was, the last there is */
+        bool view;
 } SchemaTable;
 
 static inline bool schema_table_is_in(const SchemaTable *table, unsigned version) {
@@ -80,26 +84,30 @@ static const SchemaTable schema_tables[] = {
           "  file INTEGER NOT NULL,\n"
           "  time INTEGER NOT NULL           -- when it was first seen\n"
           ")" },
-        { "symbol",
-          "CREATE TABLE symbol(\n"
-          "  id INTEGER PRIMARY KEY,\n"
-          "  name BLOB NOT NULL              -- as in the file, not demangled\n"
-          ")" },
-        { "frame",
-          "CREATE TABLE frame(\n"
-          "  id INTEGER PRIMARY KEY,\n"
+        { "function",
+          "CREATE TABLE function(\n"
+          "  id INTEGER PRIMARY KEY,         -- symbol.id, where it has a name\n"
           "  file INTEGER,                   -- NULL: a marker such as [truncated]\n"
-          "  address INTEGER NOT NULL,       -- ELF virtual address in the file\n"
-          "  symbol INTEGER,                 -- NULL: no name is known\n"
-          "  offset INTEGER NOT NULL,        -- of address from the start of the symbol\n"
-          "  kernel INTEGER NOT NULL         -- 1: kernel code\n"
-          ")" },
-        { "stack",
-          "CREATE TABLE stack(\n"
-          "  id INTEGER PRIMARY KEY,\n"
-          "  parent INTEGER,                 -- the caller's stack.id, lower than id; NULL: outermost\n"
-          "  frame INTEGER NOT NULL\n"
-          ")" },
+          "  start INTEGER NOT NULL,         -- ELF virtual address in the file\n"
+          "  kernel INTEGER NOT NULL,        -- 1: kernel code\n"
+          "  name BLOB                       -- NULL: all of the file that has none, start is 0\n"
+          ")",
+          .first = 3 },
+        { "place",
+          "CREATE TABLE place(\n"
+          "  id INTEGER PRIMARY KEY,         -- frame.id\n"
+          "  function INTEGER NOT NULL,\n"
+          "  offset INTEGER NOT NULL         -- from its start\n"
+          ")",
+          .first = 3 },
+        { "branch",
+          "CREATE TABLE branch(               -- frames, each called from the one before\n"
+          "  id INTEGER PRIMARY KEY,         -- stack.id of the first; that of the next is one more\n"
+          "  parent INTEGER,                 -- the first one's caller, lower than id; NULL: outermost\n"
+          "  base INTEGER NOT NULL,          -- is added to each of frames\n"
+          "  frames TEXT NOT NULL            -- one character each, see the view stack\n"
+          ")",
+          .first = 3 },
         { "target",
           "CREATE TABLE target(               -- what was named to be recorded\n"
           "  id INTEGER PRIMARY KEY,\n"
@@ -125,6 +133,37 @@ static const SchemaTable schema_tables[] = {
           "  name TEXT NOT NULL PRIMARY KEY,\n"
           "  value INTEGER NOT NULL\n"
           ") WITHOUT ROWID" },
+        { "symbol",
+          "CREATE VIEW symbol(\n"
+          "  id,\n"
+          "  name                            -- as in the file, not demangled\n"
+          ") AS SELECT id, name FROM function WHERE name IS NOT NULL",
+          .first = 3,
+          .view = true },
+        { "frame",
+          "CREATE VIEW frame(\n"
+          "  id,\n"
+          "  file,                           -- NULL: a marker such as [truncated]\n"
+          "  address,                        -- ELF virtual address in the file\n"
+          "  symbol,                         -- NULL: no name is known\n"
+          "  offset,                         -- of address from the start of the symbol\n"
+          "  kernel                          -- 1: kernel code\n"
+          ") AS SELECT place.id, file, start + offset, CASE WHEN name IS NULL THEN NULL ELSE function.id END,\n"
+          "  CASE WHEN name IS NULL THEN 0 ELSE offset END, kernel\n"
+          "  FROM place JOIN function ON function.id = place.function",
+          .first = 3,
+          .view = true },
+        { "stack",
+          "CREATE VIEW stack(\n"
+          "  id,\n"
+          "  parent,                         -- the caller's stack.id, lower than id; NULL: outermost\n"
+          "  frame\n"
+          ") AS WITH RECURSIVE node(id, parent, base, frames) AS (\n"
+          "  SELECT id, parent, base, frames FROM branch UNION ALL\n"
+          "  SELECT id + 1, id, base, substr(frames, 2) FROM node WHERE length(frames) > 1\n"
+          ") SELECT id, parent, base + unicode(frames) - 10240 * (unicode(frames) > 65535) FROM node",
+          .first = 3,
+          .view = true },
         /* Older ones, which only the reader uses. */
         { "process",
           "CREATE TABLE process(\n"
@@ -149,4 +188,27 @@ static const SchemaTable schema_tables[] = {
           "  weight INTEGER                  -- NULL: one period of the event\n"
           ")",
           .last = 1 },
+        { "symbol",
+          "CREATE TABLE symbol(\n"
+          "  id INTEGER PRIMARY KEY,\n"
+          "  name BLOB NOT NULL              -- as in the file, not demangled\n"
+          ")",
+          .last = 2 },
+        { "frame",
+          "CREATE TABLE frame(\n"
+          "  id INTEGER PRIMARY KEY,\n"
+          "  file INTEGER,                   -- NULL: a marker such as [truncated]\n"
+          "  address INTEGER NOT NULL,       -- ELF virtual address in the file\n"
+          "  symbol INTEGER,                 -- NULL: no name is known\n"
+          "  offset INTEGER NOT NULL,        -- of address from the start of the symbol\n"
+          "  kernel INTEGER NOT NULL         -- 1: kernel code\n"
+          ")",
+          .last = 2 },
+        { "stack",
+          "CREATE TABLE stack(\n"
+          "  id INTEGER PRIMARY KEY,\n"
+          "  parent INTEGER,                 -- the caller's stack.id, lower than id; NULL: outermost\n"
+          "  frame INTEGER NOT NULL\n"
+          ")",
+          .last = 2 },
 };

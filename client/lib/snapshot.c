@@ -11,6 +11,7 @@
 #include <fnmatch.h>
 #include <string.h>
 
+#include "branch.h"
 #include "error.h"
 #include "schema.h"
 #include "table.h"
@@ -18,11 +19,20 @@
 /* A row's number fits 32 bits, which no table of a file below 16 GiB exceeds. */
 #define ID_MAX INT32_MAX
 
+/* A function as it is in the file; its name is the symbol of the same number. */
+typedef struct Function {
+        uint64_t start;
+        uint32_t file;
+        bool kernel, named;
+} Function;
+
 typedef struct Loader {
         Snapshot *snapshot;
         RingsideRecording *recording;
         const RingsideFilter *filter;
         bool *threads_wanted, *targets_wanted;
+        Function *functions;
+        size_t n_functions; /* element 0 included */
         Table sums; /* thread, stack, target -> index + 1 */
         size_t n_sums_allocated;
         int64_t last_rowid;
@@ -129,6 +139,44 @@ static int symbol_row(sqlite3_stmt *row, void *userdata) {
         return s->symbols[s->n_symbols - 1] ? 0 : -ENOMEM;
 }
 
+static int function_row(sqlite3_stmt *row, void *userdata) {
+        Loader *loader = userdata;
+        Snapshot *s = loader->snapshot;
+        int64_t file = row_reference(row, 2, s->n_files, true), kernel = row_integer(row, 4, 0, 1);
+
+        if (file < 0 || kernel < 0 || sqlite3_column_type(row, 3) != SQLITE_INTEGER)
+                return RINGSIDE_E_RECORDING;
+        if (array_extend(&loader->functions, &loader->n_functions, sizeof(Function)) < 0)
+                return -ENOMEM;
+        loader->functions[loader->n_functions - 1] = (Function){
+                .start = (uint64_t) sqlite3_column_int64(row, 3),
+                .file = file,
+                .kernel = kernel,
+                .named = sqlite3_column_type(row, 1) != SQLITE_NULL,
+        };
+        return symbol_row(row, userdata);
+}
+
+static int place_row(sqlite3_stmt *row, void *userdata) {
+        Loader *loader = userdata;
+        Snapshot *s = loader->snapshot;
+        int64_t function = row_reference(row, 1, loader->n_functions, false);
+        const Function *f;
+
+        if (!row_is_next(row, s->n_frames) || function < 0 || sqlite3_column_type(row, 2) != SQLITE_INTEGER)
+                return RINGSIDE_E_RECORDING;
+        if (array_extend(&s->frames, &s->n_frames, sizeof(SnapshotFrame)) < 0)
+                return -ENOMEM;
+        f = &loader->functions[function];
+        s->frames[s->n_frames - 1] = (SnapshotFrame){
+                .file = f->file,
+                .symbol = f->named ? function : 0,
+                .address = f->start + (uint64_t) sqlite3_column_int64(row, 2),
+                .kernel = f->kernel,
+        };
+        return 0;
+}
+
 static int frame_row(sqlite3_stmt *row, void *userdata) {
         Snapshot *s = ((Loader *) userdata)->snapshot;
         int64_t file = row_reference(row, 1, s->n_files, true), symbol = row_reference(row, 3, s->n_symbols, true);
@@ -155,28 +203,63 @@ static bool frame_is_truncation(const Snapshot *snapshot, uint32_t frame) {
         return frame > 0 && f->file == 0 && f->symbol > 0 && strcmp(snapshot->symbols[f->symbol], "[truncated]") == 0;
 }
 
-static int stack_row(sqlite3_stmt *row, void *userdata) {
-        Snapshot *s = ((Loader *) userdata)->snapshot;
-        int64_t parent = row_reference(row, 1, s->n_stacks, true), frame = row_reference(row, 2, s->n_frames, false);
-        SnapshotStack stack;
-
-        if (!row_is_next(row, s->n_stacks) || parent < 0 || frame < 0)
-                return RINGSIDE_E_RECORDING;
-        stack = (SnapshotStack){
+static int stack_add(Snapshot *s, uint32_t parent, uint32_t frame) {
+        SnapshotStack stack = {
                 .parent = parent,
                 .frame = frame,
                 .depth = 1,
                 .truncated = frame_is_truncation(s, frame),
         };
+
         if (parent > 0) {
                 stack.truncated = s->stacks[parent].truncated;
                 stack.depth = s->stacks[parent].depth + 1;
         }
-        if (stack.depth > SNAPSHOT_DEPTH_MAX)
+        if (stack.depth > SNAPSHOT_DEPTH_MAX || s->n_stacks > ID_MAX)
                 return RINGSIDE_E_RECORDING;
         if (array_extend(&s->stacks, &s->n_stacks, sizeof(SnapshotStack)) < 0)
                 return -ENOMEM;
         s->stacks[s->n_stacks - 1] = stack;
+        return 0;
+}
+
+static int stack_row(sqlite3_stmt *row, void *userdata) {
+        Snapshot *s = ((Loader *) userdata)->snapshot;
+        int64_t parent = row_reference(row, 1, s->n_stacks, true), frame = row_reference(row, 2, s->n_frames, false);
+
+        if (!row_is_next(row, s->n_stacks) || parent < 0 || frame < 0)
+                return RINGSIDE_E_RECORDING;
+        return stack_add(s, parent, frame);
+}
+
+static int branch_row(sqlite3_stmt *row, void *userdata) {
+        Snapshot *s = ((Loader *) userdata)->snapshot;
+        int64_t parent = row_reference(row, 1, s->n_stacks, true), base = row_integer(row, 2, 0, ID_MAX);
+        const char *text;
+        size_t left;
+
+        if (!row_is_next(row, s->n_stacks) || parent < 0 || base < 0 || sqlite3_column_type(row, 3) != SQLITE_TEXT)
+                return RINGSIDE_E_RECORDING;
+        text = (const char *) sqlite3_column_text(row, 3);
+        if (!text)
+                return -ENOMEM;
+        left = sqlite3_column_bytes(row, 3);
+        if (left == 0)
+                return RINGSIDE_E_RECORDING;
+        while (left > 0) {
+                uint32_t number;
+                size_t n = branch_get(text, left, &number);
+                int r;
+
+                if (n == 0 || base + number >= (int64_t) s->n_frames)
+                        return RINGSIDE_E_RECORDING;
+                r = stack_add(s, parent, base + number);
+                if (r < 0)
+                        return r;
+                parent = s->n_stacks - 1;
+                text += n;
+                left -= n;
+        }
         return 0;
 }
 
@@ -382,28 +465,31 @@ static void add_up(Snapshot *s) {
 
 static int load(Loader *loader, RingsideError *error) {
         static const struct {
+                unsigned first, last; /* versions of the format, as in schema.h */
                 const char *sql;
                 RecordingRowFunc func;
-                const char *old_sql; /* for version 1 of the format, where that is another */
-                bool is_new;         /* not in version 1 */
         } tables[] = {
-                { "SELECT id,pid,comm,inner_pid FROM process ORDER BY id", process_row,
-                  "SELECT id,pid,comm,NULL FROM process ORDER BY id" },
-                { "SELECT id,process,tid,comm FROM thread ORDER BY id", thread_row },
-                { "SELECT id,path,size,build_id FROM file ORDER BY id", file_row },
-                { "SELECT id,name FROM symbol ORDER BY id", symbol_row },
-                { "SELECT id,file,address,symbol,kernel FROM frame ORDER BY id", frame_row },
-                { "SELECT id,parent,frame FROM stack ORDER BY id", stack_row },
-                { "SELECT id,kind,label FROM target ORDER BY id", target_row, .is_new = true },
+                { 2, 0, "SELECT id,pid,comm,inner_pid FROM process ORDER BY id", process_row },
+                { 1, 1, "SELECT id,pid,comm,NULL FROM process ORDER BY id", process_row },
+                { 1, 0, "SELECT id,process,tid,comm FROM thread ORDER BY id", thread_row },
+                { 1, 0, "SELECT id,path,size,build_id FROM file ORDER BY id", file_row },
+                { 3, 0, "SELECT id,name,file,start,kernel FROM function ORDER BY id", function_row },
+                { 3, 0, "SELECT id,function,offset FROM place ORDER BY id", place_row },
+                { 3, 0, "SELECT id,parent,base,frames FROM branch ORDER BY id", branch_row },
+                { 1, 2, "SELECT id,name FROM symbol ORDER BY id", symbol_row },
+                { 1, 2, "SELECT id,file,address,symbol,kernel FROM frame ORDER BY id", frame_row },
+                { 1, 2, "SELECT id,parent,frame FROM stack ORDER BY id", stack_row },
+                { 2, 0, "SELECT id,kind,label FROM target ORDER BY id", target_row },
         };
-        bool old = loader->recording->info.format < 2;
+        unsigned format = loader->recording->info.format;
         int r;
 
+        if (array_extend(&loader->functions, &loader->n_functions, sizeof(Function)) < 0)
+                return error_set(error, -ENOMEM, NULL, "Out of memory");
         for (size_t i = 0; i < ELEMENTSOF(tables); i++) {
-                if (old && tables[i].is_new)
+                if (format < tables[i].first || (tables[i].last > 0 && format > tables[i].last))
                         continue;
-                r = recording_query(loader->recording, old && tables[i].old_sql ? tables[i].old_sql : tables[i].sql,
-                                    tables[i].func, loader, error);
+                r = recording_query(loader->recording, tables[i].sql, tables[i].func, loader, error);
                 if (r < 0)
                         return r;
         }
@@ -413,7 +499,8 @@ static int load(Loader *loader, RingsideError *error) {
         if (r < 0)
                 return error_set(error, r, NULL, "Out of memory");
         r = recording_query(loader->recording,
-                            old ? "SELECT rowid,thread,event,stack,weight,NULL,walk_end FROM sample ORDER BY rowid"
+                            format < 2
+                                ? "SELECT rowid,thread,event,stack,weight,NULL,walk_end FROM sample ORDER BY rowid"
                                 : "SELECT rowid,thread,event,stack,weight,target,walk_end FROM sample ORDER BY rowid",
                             sample_row, loader, error);
         if (r < 0)
@@ -444,6 +531,7 @@ int snapshot_load(Snapshot *ret, RingsideRecording *recording, const RingsideFil
                 return r;
         r = load(&loader, error);
         recording_end(recording);
+        free(loader.functions);
         free(loader.threads_wanted);
         free(loader.targets_wanted);
         table_done(&loader.sums);

@@ -9,6 +9,7 @@
 
 #include <string.h>
 
+#include "branch.h"
 #include "dbfile.h"
 #include "error.h"
 #include "schema.h"
@@ -22,6 +23,8 @@
 /* Rows that are inserted with one statement, which halves what each costs. */
 #define ROWS 32
 #define COLUMNS_MAX 9
+/* Of such rows, together: at least one name of full length. */
+#define BATCH_TEXT (16U << 10)
 
 typedef enum Statement {
         PUT_META,
@@ -34,11 +37,12 @@ typedef enum Statement {
         ADD_FILE,
         ADD_MAPPING,
         ADD_MAPPINGS,
-        ADD_SYMBOL,
-        ADD_FRAME,
-        ADD_FRAMES,
-        ADD_STACK,
-        ADD_STACKS,
+        ADD_FUNCTION,
+        ADD_FUNCTIONS,
+        ADD_PLACE,
+        ADD_PLACES,
+        ADD_BRANCH,
+        ADD_BRANCHES,
         ADD_TARGET,
         ADD_SAMPLE,
         ADD_SAMPLES,
@@ -48,8 +52,9 @@ typedef enum Statement {
 } Statement;
 
 #define VALUES_SAMPLE "(?,?,?,?,?,?,?,?,?)"
-#define VALUES_STACK "(?,?,?)"
-#define VALUES_FRAME "(?,?,?,?,?,?)"
+#define VALUES_FUNCTION "(?,?,?,?,?)"
+#define VALUES_PLACE "(?,?,?)"
+#define VALUES_BRANCH "(?,?,?,?)"
 #define VALUES_MAPPING "(?,?,?,?,?,?,?)"
 #define FOUR_TIMES(x) x "," x "," x "," x
 #define ROWS_TIMES(x) FOUR_TIMES(FOUR_TIMES(x)) "," FOUR_TIMES(FOUR_TIMES(x))
@@ -69,11 +74,12 @@ static const char *const statement_sql[STATEMENT_MAX] = {
         [ADD_FILE] = "INSERT INTO file VALUES(?1,?2,?3,?4,?5,?6)",
         [ADD_MAPPING] = "INSERT INTO mapping VALUES" VALUES_MAPPING,
         [ADD_MAPPINGS] = "INSERT OR FAIL INTO mapping VALUES" ROWS_TIMES(VALUES_MAPPING),
-        [ADD_SYMBOL] = "INSERT INTO symbol VALUES(?1,?2)",
-        [ADD_FRAME] = "INSERT INTO frame VALUES" VALUES_FRAME,
-        [ADD_FRAMES] = "INSERT OR FAIL INTO frame VALUES" ROWS_TIMES(VALUES_FRAME),
-        [ADD_STACK] = "INSERT INTO stack VALUES" VALUES_STACK,
-        [ADD_STACKS] = "INSERT OR FAIL INTO stack VALUES" ROWS_TIMES(VALUES_STACK),
+        [ADD_FUNCTION] = "INSERT INTO function VALUES" VALUES_FUNCTION,
+        [ADD_FUNCTIONS] = "INSERT OR FAIL INTO function VALUES" ROWS_TIMES(VALUES_FUNCTION),
+        [ADD_PLACE] = "INSERT INTO place VALUES" VALUES_PLACE,
+        [ADD_PLACES] = "INSERT OR FAIL INTO place VALUES" ROWS_TIMES(VALUES_PLACE),
+        [ADD_BRANCH] = "INSERT INTO branch VALUES" VALUES_BRANCH,
+        [ADD_BRANCHES] = "INSERT OR FAIL INTO branch VALUES" ROWS_TIMES(VALUES_BRANCH),
         [ADD_TARGET] = "INSERT INTO target VALUES(?1,?2,?3)",
         [ADD_SAMPLE] = "INSERT INTO sample VALUES" VALUES_SAMPLE,
         [ADD_SAMPLES] = "INSERT OR FAIL INTO sample VALUES" ROWS_TIMES(VALUES_SAMPLE),
@@ -81,11 +87,12 @@ static const char *const statement_sql[STATEMENT_MAX] = {
         [COMMIT] = "COMMIT",
 };
 
-/* Tables whose rows are many, and of numbers alone. */
+/* Tables whose rows are many, and of numbers but for the last column of some. */
 typedef enum BatchKind {
         BATCH_MAPPINGS,
-        BATCH_FRAMES,
-        BATCH_STACKS,
+        BATCH_FUNCTIONS,
+        BATCH_PLACES,
+        BATCH_BRANCHES,
         BATCH_SAMPLES,
         BATCH_MAX
 } BatchKind;
@@ -94,17 +101,23 @@ static const struct {
         Statement one, all;
         unsigned n_columns;
         unsigned nullable; /* bits: columns in which 0 is NULL */
+        enum { NUMBERS, TEXT, BYTES } last;
 } batch_kinds[BATCH_MAX] = {
-        [BATCH_MAPPINGS] = { ADD_MAPPING, ADD_MAPPINGS, 7, 0 },
-        [BATCH_FRAMES] = { ADD_FRAME, ADD_FRAMES, 6, 1U << 1 | 1U << 3 },
-        [BATCH_STACKS] = { ADD_STACK, ADD_STACKS, 3, 1U << 1 },
-        [BATCH_SAMPLES] = { ADD_SAMPLE, ADD_SAMPLES, 9, 1U << 6 | 1U << 7 | 1U << 8 },
+        [BATCH_MAPPINGS] = { ADD_MAPPING, ADD_MAPPINGS, 7, 0, NUMBERS },
+        [BATCH_FUNCTIONS] = { ADD_FUNCTION, ADD_FUNCTIONS, 5, 1U << 1, BYTES },
+        [BATCH_PLACES] = { ADD_PLACE, ADD_PLACES, 3, 0, NUMBERS },
+        [BATCH_BRANCHES] = { ADD_BRANCH, ADD_BRANCHES, 4, 1U << 1, TEXT },
+        [BATCH_SAMPLES] = { ADD_SAMPLE, ADD_SAMPLES, 9, 1U << 6 | 1U << 7 | 1U << 8, NUMBERS },
 };
 
 /* The last rows of one table, on their way. */
 typedef struct Batch {
         unsigned n;
         int64_t rows[ROWS][COLUMNS_MAX];
+        const char *texts[ROWS]; /* of the last column, in text; NULL: there is none */
+        unsigned text_lens[ROWS];
+        size_t text_len;
+        char text[BATCH_TEXT];
 } Batch;
 
 struct Store {
@@ -112,8 +125,8 @@ struct Store {
         sqlite3 *db;
         sqlite3_stmt *statements[STATEMENT_MAX];
         int failed; /* -errno of the first failure */
-        int64_t n_processes, n_threads, n_files, n_mappings, n_symbols, n_frames, n_stacks, n_targets;
-        Table symbols, frames, stacks;
+        int64_t n_processes, n_threads, n_files, n_mappings, n_functions, n_frames, n_stacks, n_targets;
+        Table functions, frames, stacks;
         Batch batches[BATCH_MAX];
 };
 
@@ -228,7 +241,7 @@ Store *store_free(Store *store) {
                 (void) sqlite3_finalize(store->statements[i]);
         (void) sqlite3_close(store->db);
         store->file = dbfile_free(store->file);
-        table_done(&store->symbols);
+        table_done(&store->functions);
         table_done(&store->frames);
         table_done(&store->stacks);
         free(store);
@@ -239,14 +252,22 @@ uint64_t store_get_size(const Store *store) {
         return dbfile_get_size(store->file);
 }
 
-static void bind_row(sqlite3_stmt *s, BatchKind kind, unsigned index, const int64_t *row) {
-        unsigned n = batch_kinds[kind].n_columns;
+static void bind_row(sqlite3_stmt *s, BatchKind kind, unsigned index, const Batch *batch, unsigned k) {
+        unsigned n = batch_kinds[kind].n_columns, n_numbers = n - (batch_kinds[kind].last != NUMBERS);
+        int first = (int) (index * n + 1), last = first + (int) n_numbers;
+        const int64_t *row = batch->rows[k];
 
-        for (unsigned i = 0; i < n; i++)
+        for (unsigned i = 0; i < n_numbers; i++)
                 if (row[i] == 0 && (batch_kinds[kind].nullable & 1U << i))
-                        (void) sqlite3_bind_null(s, (int) (index * n + i + 1));
+                        (void) sqlite3_bind_null(s, first + (int) i);
                 else
-                        (void) sqlite3_bind_int64(s, (int) (index * n + i + 1), row[i]);
+                        (void) sqlite3_bind_int64(s, first + (int) i, row[i]);
+        if (batch_kinds[kind].last == TEXT)
+                (void) sqlite3_bind_text(s, last, batch->texts[k], (int) batch->text_lens[k], SQLITE_STATIC);
+        else if (batch_kinds[kind].last == BYTES && batch->texts[k])
+                bind_bytes(s, last, batch->texts[k], batch->text_lens[k]);
+        else if (batch_kinds[kind].last == BYTES)
+                (void) sqlite3_bind_null(s, last);
 }
 
 static int batch_flush(Store *store, BatchKind kind) {
@@ -256,23 +277,37 @@ static int batch_flush(Store *store, BatchKind kind) {
         int r = 0;
 
         batch->n = 0;
+        batch->text_len = 0;
         if (n == ROWS) {
                 for (unsigned i = 0; i < n; i++)
-                        bind_row(store->statements[all], kind, i, batch->rows[i]);
+                        bind_row(store->statements[all], kind, i, batch, i);
                 return store_step(store, all);
         }
         for (unsigned i = 0; i < n && r >= 0; i++) {
-                bind_row(store->statements[one], kind, 0, batch->rows[i]);
+                bind_row(store->statements[one], kind, 0, batch, i);
                 r = store_step(store, one);
         }
         return r;
 }
 
-/* row: as many as there are columns. */
-static int batch_add(Store *store, BatchKind kind, const int64_t *row) {
+/* row: as many numbers as there are columns of them. text: at most STORE_NAME_MAX bytes, or NULL. */
+static int batch_add(Store *store, BatchKind kind, const int64_t *row, const char *text, size_t len) {
         Batch *batch = &store->batches[kind];
+        int r;
 
-        memcpy(batch->rows[batch->n], row, batch_kinds[kind].n_columns * sizeof(*row));
+        if (len > sizeof(batch->text) - batch->text_len) {
+                r = batch_flush(store, kind);
+                if (r < 0)
+                        return r;
+        }
+        memcpy(batch->rows[batch->n], row, (batch_kinds[kind].n_columns - (batch_kinds[kind].last != NUMBERS)) * sizeof(*row));
+        if (batch_kinds[kind].last != NUMBERS) {
+                batch->texts[batch->n] = text ? batch->text + batch->text_len : NULL;
+                batch->text_lens[batch->n] = len;
+                if (len > 0)
+                        memcpy(batch->text + batch->text_len, text, len);
+                batch->text_len += len;
+        }
         return ++batch->n == ROWS ? batch_flush(store, kind) : 0;
 }
 
@@ -463,7 +498,7 @@ int store_add_mapping(Store *store, int64_t process_id, uint64_t start, uint64_t
                 return store->failed;
         return batch_add(store, BATCH_MAPPINGS,
                          (int64_t[]){ ++store->n_mappings, process_id, (int64_t) start, (int64_t) end, (int64_t) offset,
-                                      file_id, time });
+                                      file_id, time }, NULL, 0);
 }
 
 /* Remembers the row that was just added, or gives up remembering where there is no memory for it. */
@@ -473,47 +508,50 @@ static int intern(Table *table, TableKey key, int64_t id) {
         return table_put(table, key, (uint64_t) id);
 }
 
-static int store_add_symbol(Store *store, const char *name, int64_t *ret_id) {
-        sqlite3_stmt *s = store->statements[ADD_SYMBOL];
-        size_t len = strnlen(name, STORE_NAME_MAX);
+/* What is interned is the whole row: two functions of one name are two. raw_name NULL: all that has no name, start is 0. */
+static int store_add_function(Store *store, int64_t file_id, uint64_t start, bool kernel, const char *raw_name, int64_t *ret_id) {
+        size_t len = raw_name ? strnlen(raw_name, STORE_NAME_MAX) : 0;
+        char row[2 * sizeof(int64_t) + 1 + STORE_NAME_MAX];
+        size_t n = 2 * sizeof(int64_t) + 1;
         TableKey key;
         int r;
 
-        r = table_string_key(&store->symbols, name, len, &key);
+        memcpy(row, &file_id, sizeof(file_id));
+        memcpy(row + sizeof(file_id), &start, sizeof(start));
+        row[n - 1] = (char) (kernel | !raw_name << 1);
+        if (len > 0)
+                memcpy(row + n, raw_name, len);
+        r = table_string_key(&store->functions, row, n + len, &key);
         if (r < 0)
                 return r;
-        *ret_id = (int64_t) table_get(&store->symbols, key);
+        *ret_id = (int64_t) table_get(&store->functions, key);
         if (*ret_id > 0)
                 return 0;
 
-        (void) sqlite3_bind_int64(s, 1, store->n_symbols + 1);
-        bind_bytes(s, 2, name, len);
-        r = store_step(store, ADD_SYMBOL);
+        r = batch_add(store, BATCH_FUNCTIONS, (int64_t[]){ store->n_functions + 1, file_id, (int64_t) start, kernel }, raw_name, len);
         if (r < 0)
                 return r;
-        *ret_id = ++store->n_symbols;
-        return intern(&store->symbols, key, *ret_id);
+        *ret_id = ++store->n_functions;
+        return intern(&store->functions, key, *ret_id);
 }
 
 int store_add_frame(Store *store, int64_t file_id, uint64_t address, const char *raw_name, uint64_t name_offset,
                     bool kernel, int64_t *ret_id) {
-        int64_t symbol_id = 0, id;
+        uint64_t offset = raw_name ? name_offset : address;
+        int64_t function_id, id;
         TableKey key;
         int r;
 
         if (store->failed)
                 return store->failed;
-        if (raw_name) {
-                r = store_add_symbol(store, raw_name, &symbol_id);
-                if (r < 0)
-                        return r;
-        }
-        key = (TableKey){ (uint64_t) file_id << 1 | kernel, address, symbol_id };
+        r = store_add_function(store, file_id, address - offset, kernel, raw_name, &function_id);
+        if (r < 0)
+                return r;
+        key = (TableKey){ (uint64_t) function_id, offset, 0 };
         id = (int64_t) table_get(&store->frames, key);
         if (id == 0) {
                 id = ++store->n_frames;
-                r = batch_add(store, BATCH_FRAMES,
-                              (int64_t[]){ id, file_id, (int64_t) address, symbol_id, (int64_t) name_offset, kernel });
+                r = batch_add(store, BATCH_PLACES, (int64_t[]){ id, function_id, (int64_t) offset }, NULL, 0);
                 if (r < 0)
                         return r;
                 r = intern(&store->frames, key, id);
@@ -528,12 +566,26 @@ static TableKey stack_key(int64_t parent_id, int64_t frame_id) {
         return (TableKey){ (uint64_t) parent_id, (uint64_t) frame_id, 0 };
 }
 
-static int add_new_stack(Store *store, int64_t parent_id, int64_t frame_id) {
-        int64_t id = ++store->n_stacks;
-        int r;
+/* As many as fit into one row; returns how many. */
+static int add_branch(Store *store, int64_t parent_id, const int64_t *frame_ids, size_t n, const int64_t *ids) {
+        char text[BRANCH_FRAMES_MAX * BRANCH_BYTES_MAX];
+        int64_t base = branch_base(frame_ids[0]);
+        size_t len = 0;
+        int i, r;
 
-        r = batch_add(store, BATCH_STACKS, (int64_t[]){ id, parent_id, frame_id });
-        return r < 0 ? r : intern(&store->stacks, stack_key(parent_id, frame_id), id);
+        n = MIN(n, (size_t) BRANCH_FRAMES_MAX);
+        for (i = 0; i < (int) n && branch_base(frame_ids[i]) == base; i++)
+                len += branch_put(text + len, (uint32_t) (frame_ids[i] - base));
+        r = batch_add(store, BATCH_BRANCHES, (int64_t[]){ ids[0], parent_id, base }, text, len);
+        if (r < 0)
+                return r;
+        store->n_stacks += i;
+        for (int j = 0; j < i; j++) {
+                r = intern(&store->stacks, stack_key(j == 0 ? parent_id : ids[j - 1], frame_ids[j]), ids[j]);
+                if (r < 0)
+                        return r;
+        }
+        return i;
 }
 
 int store_add_stacks(Store *store, int64_t parent_id, const int64_t *frame_ids, size_t n, int64_t *ret_ids) {
@@ -552,8 +604,8 @@ int store_add_stacks(Store *store, int64_t parent_id, const int64_t *frame_ids, 
                 ret_ids[j] = store->n_stacks + 1 + (int64_t) (j - i);
                 table_prefetch(&store->stacks, stack_key(j == i ? parent_id : ret_ids[j - 1], frame_ids[j]));
         }
-        for (; i < n; parent_id = ret_ids[i++]) {
-                r = add_new_stack(store, parent_id, frame_ids[i]);
+        for (; i < n; i += r, parent_id = ret_ids[i - 1]) {
+                r = add_branch(store, parent_id, frame_ids + i, n - i, ret_ids + i);
                 if (r < 0)
                         return r;
         }
@@ -596,5 +648,6 @@ int store_add_sample(Store *store, const StoreSample *sample) {
                                  sample->stack_id,
                                  sample->weight <= INT64_MAX ? (int64_t) sample->weight : INT64_MAX,
                                  sample->target <= store->n_targets ? sample->target : 0,
-                         });
+                         },
+                         NULL, 0);
 }

@@ -17,7 +17,7 @@ static void make_recording(const char *path) {
         RingsideEvent event = { .name = "cpu-clock", .unit = "ns", .value = 1000 };
         RingsideStatistics statistics = { .taken = 101, .emitted = 100, .lost = 1, .walk_end = { 0, 90, 0, 10 },
                                           .tables_refused = 4, .rules_no_room = 6 };
-        int64_t process, thread, file, frame, stack = 0;
+        int64_t process, thread, file, frame, stack = 0, frames[10], inner[10];
         Store *store;
 
         assert_return_code(store_new(&store, path, NULL), 0);
@@ -31,8 +31,13 @@ static void make_recording(const char *path) {
         assert_return_code(store_add_mapping(store, process, 0x1000, 0x2000, 0, file, 0), 0);
         for (uint64_t i = 0; i < 20; i++) {
                 assert_return_code(store_add_frame(store, file, i * 16, "_Z3foov", 4, false, &frame), 0);
-                assert_return_code(store_add_stack(store, stack, frame, &stack), 0);
+                if (i < 10)
+                        assert_return_code(store_add_stack(store, stack, frame, &stack), 0);
+                else
+                        frames[i - 10] = frame;
         }
+        assert_return_code(store_add_stacks(store, stack, frames, 10, inner), 0);
+        stack = inner[9];
         assert_return_code(store_add_target(store, 1, "process", "10"), 0);
         for (int i = 0; i < 100; i++)
                 assert_return_code(store_add_sample(store, SAMPLE(.time = i * 1000000, .thread_id = thread,
@@ -50,7 +55,7 @@ static void test_info(void **state) {
         make_recording(place->file);
         assert_return_code(ringside_recording_open(&recording, place->file, NULL), 0);
         info = ringside_recording_get_info(recording);
-        assert_int_equal(info->format, 2);
+        assert_int_equal(info->format, 3);
         assert_false(info->finished);
         assert_int_equal(info->samples, 100);
         assert_int_equal(info->truncated, 7);
@@ -156,27 +161,54 @@ static void test_planted(void **state) {
                 "PRAGMA writable_schema=ON; UPDATE sqlite_schema SET sql=replace(sql,'time INTEGER','time INTEGER CHECK(hex(randomblob(1000000000)))') WHERE name='sample'",
                 "PRAGMA writable_schema=ON; INSERT INTO sqlite_schema SELECT * FROM sqlite_schema WHERE name='sample'",
                 "PRAGMA writable_schema=ON; UPDATE sqlite_schema SET rootpage=1 WHERE name='sample'",
-                "PRAGMA writable_schema=ON; UPDATE sqlite_schema SET rootpage=99999 WHERE name='stack'",
+                "PRAGMA writable_schema=ON; UPDATE sqlite_schema SET rootpage=99999 WHERE name='branch'",
+                "PRAGMA writable_schema=ON; UPDATE sqlite_schema SET type='view' WHERE name='sample'",
+                "PRAGMA writable_schema=ON; UPDATE sqlite_schema SET type='table' WHERE name='stack'",
+                "DROP VIEW stack",
+                "DROP VIEW frame; CREATE VIEW frame AS SELECT hex(randomblob(100000)) AS id",
+                "DROP VIEW symbol; CREATE TABLE symbol(id, name)",
+                "DROP TABLE place; CREATE VIEW place AS SELECT 1 AS id, 1 AS function, 1 AS offset",
                 "PRAGMA application_id=1",
                 "PRAGMA user_version=1",
-                "PRAGMA user_version=3",
+                "PRAGMA user_version=2",
+                "PRAGMA user_version=4",
                 "DROP TABLE target",
                 "PRAGMA user_version=0",
                 "PRAGMA journal_mode=WAL",
         };
         static const char *const rows[] = {
-                "UPDATE stack SET parent=id WHERE id=5",
-                "UPDATE stack SET parent=9 WHERE id=5",
-                "UPDATE stack SET parent=-1 WHERE id=5",
-                "UPDATE stack SET frame=21 WHERE id=5",
-                "UPDATE stack SET frame=0",
-                "UPDATE stack SET parent='1' || char(0) WHERE id=5",
-                "DELETE FROM stack WHERE id=5",
-                "UPDATE stack SET id=1000000000000 WHERE id=20",
-                "UPDATE frame SET file=2",
-                "UPDATE frame SET symbol=2 WHERE id=3",
-                "UPDATE frame SET kernel=2 WHERE id=3",
-                "UPDATE frame SET address='x' WHERE id=3",
+                "UPDATE branch SET parent=id WHERE id=5",
+                "UPDATE branch SET parent=9 WHERE id=5",
+                "UPDATE branch SET parent=15 WHERE id=11",
+                "UPDATE branch SET parent=-1 WHERE id=5",
+                "UPDATE branch SET parent='1' || char(0) WHERE id=5",
+                "UPDATE branch SET base=1 WHERE id=11",
+                "UPDATE branch SET base=-1 WHERE id=11",
+                "UPDATE branch SET base=1000000 WHERE id=11",
+                "UPDATE branch SET base=9223372036854775807 WHERE id=11",
+                "UPDATE branch SET base='x' WHERE id=11",
+                "UPDATE branch SET frames='' WHERE id=5",
+                "INSERT INTO branch VALUES(21, NULL, 0, '')",
+                "UPDATE branch SET frames=char(0) WHERE id=5",
+                "UPDATE branch SET frames=char(21) WHERE id=5",
+                "UPDATE branch SET frames=char(0x10ffff) WHERE id=5",
+                "UPDATE branch SET frames=x'01' WHERE id=5",
+                "UPDATE branch SET frames=CAST(x'c081' AS TEXT) WHERE id=5",
+                "UPDATE branch SET frames=CAST(x'01c2' AS TEXT) WHERE id=11",
+                "UPDATE branch SET frames=frames || char(1) WHERE id=5",
+                "UPDATE branch SET frames=substr(frames, 2) WHERE id=11", /* and samples of what is no more there */
+                "UPDATE branch SET frames=printf('%.*c', 1015, char(1)) WHERE id=11",
+                "UPDATE branch SET frames=hex(zeroblob(200000)) WHERE id=11",
+                "DELETE FROM branch WHERE id=5",
+                "UPDATE branch SET id=1000000000000 WHERE id=11",
+                "UPDATE place SET function=21 WHERE id=3",
+                "UPDATE place SET function=0 WHERE id=3",
+                "UPDATE place SET offset='x' WHERE id=3",
+                "DELETE FROM place WHERE id=3",
+                "UPDATE function SET file=2 WHERE id=3",
+                "UPDATE function SET kernel=2 WHERE id=3",
+                "UPDATE function SET start='x' WHERE id=3",
+                "DELETE FROM function WHERE id=3",
                 "UPDATE thread SET process=2",
                 "UPDATE thread SET tid=-1",
                 "UPDATE process SET pid=99999999999",
@@ -194,12 +226,12 @@ static void test_planted(void **state) {
                 "UPDATE sample SET rowid=1000000000 WHERE rowid=100",
                 "UPDATE sample SET rowid=-1 WHERE rowid=100",
                 "UPDATE file SET build_id=zeroblob(65)",
-                "UPDATE symbol SET name=zeroblob(1000000)",
+                "UPDATE function SET name=zeroblob(1000000)",
                 "UPDATE meta SET value=hex(zeroblob(200000)) WHERE key='command'",
                 "DELETE FROM event",
                 "UPDATE event SET id=3",
                 /* A chain of two thousand. */
-                "WITH RECURSIVE n(i) AS (SELECT 21 UNION ALL SELECT i+1 FROM n WHERE i<2000) INSERT INTO stack SELECT i,i-1,1 FROM n",
+                "WITH RECURSIVE n(i) AS (SELECT 21 UNION ALL SELECT i+1 FROM n WHERE i<2000) INSERT INTO branch SELECT i,i-1,0,char(1) FROM n",
         };
         Place *place = *state;
 
@@ -230,7 +262,10 @@ static void test_odd(void **state) {
                 "UPDATE sample SET stack=NULL",
                 "DELETE FROM sample",
                 "DELETE FROM meta",
-                "UPDATE symbol SET name=''",
+                "UPDATE function SET name=''",
+                "UPDATE function SET name=NULL, start=-1",
+                "UPDATE function SET start=9223372036854775807",
+                "UPDATE branch SET frames=printf('%.*c', 1014, char(1)) WHERE id=11",
                 "UPDATE file SET path='', build_id=NULL",
                 "VACUUM",
         };
@@ -358,9 +393,9 @@ static void test_newer_format(void **state) {
         RingsideRecording *recording;
 
         make_recording(place->file);
-        run_sql(place->file, "PRAGMA user_version=3");
+        run_sql(place->file, "PRAGMA user_version=4");
         assert_int_equal(ringside_recording_open(&recording, place->file, &error), RINGSIDE_E_RECORDING);
-        assert_non_null(strstr(error.text, "format 3"));
+        assert_non_null(strstr(error.text, "format 4"));
         assert_non_null(strstr(error.hint, "newer version"));
 }
 
@@ -397,6 +432,64 @@ static void test_version_1(_unused_ void **state) {
         assert_int_equal(n, 2);
         recording = ringside_recording_free(recording);
         assert_int_equal(open_result(getenv("RECORDING_VERSION_1")), 0);
+}
+
+/* Written by the release that had version 2, as the one before. */
+static void test_version_2(_unused_ void **state) {
+        _cleanup_(ringside_recording_freep) RingsideRecording *recording = NULL;
+        _cleanup_(ringside_profile_freep) RingsideProfile *profile = NULL;
+        const RingsideRow *rows;
+        RingsideError error = {};
+        size_t n;
+
+        if (ringside_recording_open(&recording, getenv("RECORDING_VERSION_2"), &error) < 0)
+                fail_msg("%s", error.text);
+        assert_int_equal(ringside_recording_get_info(recording)->format, 2);
+        assert_string_equal(ringside_recording_get_info(recording)->scope, "own");
+        if (ringside_profile_new(&profile, recording, NULL, &error) < 0)
+                fail_msg("%s", error.text);
+        assert_int_equal(ringside_profile_get_samples(profile), 1000);
+        assert_int_equal(ringside_profile_get_truncated(profile), 200);
+        assert_return_code(ringside_profile_get_rows(profile, RINGSIDE_BY_FUNCTION, &rows, &n), 0);
+        assert_int_equal(n, 6);
+        assert_string_equal(rows[0].name, "cli_hot_a");
+        assert_int_equal(rows[0].self_samples, 700);
+        recording = ringside_recording_free(recording);
+        assert_int_equal(open_result(getenv("RECORDING_VERSION_2")), 0);
+}
+
+static void test_planted_in_version_2(void **state) {
+        static const char *const rows[] = {
+                "UPDATE stack SET parent=id WHERE id=5",
+                "UPDATE stack SET parent=9 WHERE id=5",
+                "UPDATE stack SET parent=-1 WHERE id=5",
+                "UPDATE stack SET parent='1' || char(0) WHERE id=5",
+                "UPDATE stack SET frame=8 WHERE id=5",
+                "UPDATE stack SET frame=0",
+                "DELETE FROM stack WHERE id=5",
+                "UPDATE stack SET id=1000000000000 WHERE id=107",
+                "WITH RECURSIVE n(i) AS (SELECT 108 UNION ALL SELECT i+1 FROM n WHERE i<2000) INSERT INTO stack SELECT i,i-1,1 FROM n",
+                "UPDATE frame SET file=4",
+                "UPDATE frame SET symbol=7 WHERE id=3",
+                "UPDATE frame SET kernel=2 WHERE id=3",
+                "UPDATE frame SET address='x' WHERE id=3",
+                "DELETE FROM symbol WHERE id=2",
+                "UPDATE sample SET stack=108 WHERE rowid=50",
+                "CREATE VIEW branch AS SELECT 1",
+                "PRAGMA user_version=1",
+                "PRAGMA user_version=3",
+        };
+        Place *place = *state;
+        _cleanup_free_ char *bytes = NULL;
+        size_t n;
+
+        bytes = read_bytes(getenv("RECORDING_VERSION_2"), &n);
+        for (size_t i = 0; i < ELEMENTSOF(rows); i++) {
+                write_bytes(place->file, bytes, n);
+                run_sql(place->file, rows[i]);
+                if (open_result(place->file) != RINGSIDE_E_RECORDING)
+                        fail_msg("accepted: %s", rows[i]);
+        }
 }
 
 static void make_at(const Place *place, const char *name, time_t modified) {
@@ -445,6 +538,8 @@ int main(void) {
                 cmocka_unit_test_setup_teardown(test_not_a_file, place_setup, place_teardown),
                 cmocka_unit_test_setup_teardown(test_newer_format, place_setup, place_teardown),
                 cmocka_unit_test(test_version_1),
+                cmocka_unit_test(test_version_2),
+                cmocka_unit_test_setup_teardown(test_planted_in_version_2, place_setup, place_teardown),
                 cmocka_unit_test_setup_teardown(test_find_newest, place_setup, place_teardown),
         };
 

@@ -57,6 +57,120 @@ static void test_ids_and_interning(void **state) {
         assert_int_equal(count_rows(place->file, "stack"), 2);
 }
 
+static sqlite3 *open_as_others(const char *path) {
+        sqlite3 *db;
+
+        assert_int_equal(sqlite3_open_v2(path, &db, SQLITE_OPEN_READONLY, NULL), SQLITE_OK);
+        return db;
+}
+
+/* Whatever number a frame has, and however many are new at once, the view has a row of each with its caller. */
+static void test_branches(void **state) {
+        static const int64_t interesting[] = { 1, 2, 0x7f, 0x80, 0x7ff, 0x800, 0xd7ff, 0xd800, 0xdfff, 0xe000, 0xfffd, 0xfffe, 0xffff,
+                                               0x10000, 999999, 1000000, 1000001, 1000128, 2000000, 1, 2000001, INT32_MAX, 7 };
+        Place *place = *state;
+        int64_t thread, stack, frames[300], ids[300], again[300], fork_frames[3] = { 1, 0x800, 5 }, fork_ids[3];
+        size_t n = ELEMENTSOF(frames), i = 0;
+        Store *store = store_with_one_stack(place->file, &thread, &stack);
+        sqlite3 *db;
+        sqlite3_stmt *s;
+
+        for (size_t k = 0; k < n; k++)
+                frames[k] = k < ELEMENTSOF(interesting) ? interesting[k] : (int64_t) k * 197;
+        assert_return_code(store_add_stacks(store, stack, frames, n, ids), 0);
+        for (size_t k = 0; k < n; k++)
+                assert_int_equal(ids[k], stack + 1 + (int64_t) k);
+        assert_return_code(store_add_stacks(store, stack, frames, n, again), 0);
+        assert_memory_equal(ids, again, sizeof(ids));
+        /* The first two are there, the third is another one. */
+        fork_frames[1] = frames[1];
+        assert_return_code(store_add_stacks(store, stack, fork_frames, 3, fork_ids), 0);
+        assert_memory_equal(ids, fork_ids, 2 * sizeof(*ids));
+        assert_int_equal(fork_ids[2], ids[n - 1] + 1);
+        /* Many short ones, so that a statement with many rows has them. */
+        for (int64_t k = 0; k < 100; k++)
+                assert_return_code(store_add_stack(store, 0, 100 + k, &again[k]), 0);
+        assert_null(store_free(store));
+
+        db = open_as_others(place->file);
+        assert_int_equal(sqlite3_prepare_v2(db, "SELECT id,parent,frame FROM stack ORDER BY id", -1, &s, NULL), SQLITE_OK);
+        for (; sqlite3_step(s) == SQLITE_ROW; i++) {
+                int64_t parent = i == 0 || i > n + 1 ? 0 : i == 1 ? stack : i <= n ? ids[i - 2] : ids[1];
+
+                assert_int_equal(sqlite3_column_int64(s, 0), i + 1);
+                assert_int_equal(sqlite3_column_int64(s, 1), parent);
+                assert_int_equal(sqlite3_column_type(s, 1) == SQLITE_NULL, parent == 0);
+                assert_int_equal(sqlite3_column_int64(s, 2), i == 0 ? 1 : i <= n ? frames[i - 1] : i == n + 1 ? 5 : 98 + i - n);
+        }
+        assert_int_equal(i, 1 + n + 1 + 100);
+        (void) sqlite3_finalize(s);
+        (void) sqlite3_close(db);
+        assert_in_range(count_rows(place->file, "branch"), 102, 120);
+}
+
+/* What is stored by function comes back as it was given. */
+static void test_frames(void **state) {
+        static const struct {
+                uint64_t address;
+                const char *name;
+                uint64_t offset;
+                int64_t file;
+                bool kernel;
+        } frames[] = {
+                { 0x1000, "main", 4, 1, false },
+                { 0x1004, "main", 8, 1, false },
+                { 0x2000, "main", 4, 1, false }, /* another of the name */
+                { 0x1000, "main", 4, 2, false },
+                { 0x1000, "main", 4, 1, true },
+                { 0x1000, "", 4, 1, false },
+                { 0x1000, NULL, 0, 1, false },
+                { 0x1000, "", 0x1000, 1, false },
+                { 0x1004, NULL, 0, 1, false },
+                { 0x0ffc, NULL, 0, 1, true },
+                { 0x1000, NULL, 0, 2, false },
+                { 0, "[truncated]", 0, 0, false },
+                { UINT64_C(0xffffffffff600004), "vsyscall", 4, 1, false },
+                { UINT64_C(0xffffffffff600004), NULL, 0, 1, false },
+                { 0x10, "before its start", 0x20, 1, false },
+        };
+        Place *place = *state;
+        size_t i = 0;
+        Store *store;
+        sqlite3 *db;
+        sqlite3_stmt *s;
+
+        assert_return_code(store_new(&store, place->file, NULL), 0);
+        for (int again = 0; again < 2; again++)
+                for (size_t k = 0; k < ELEMENTSOF(frames); k++) {
+                        int64_t id;
+
+                        assert_return_code(store_add_frame(store, frames[k].file, frames[k].address, frames[k].name, frames[k].offset,
+                                                           frames[k].kernel, &id), 0);
+                        assert_int_equal(id, k + 1);
+                }
+        assert_null(store_free(store));
+
+        db = open_as_others(place->file);
+        assert_int_equal(sqlite3_prepare_v2(db, "SELECT frame.id,file,address,symbol IS NULL,offset,kernel,CAST(name AS TEXT) FROM frame "
+                                                "LEFT JOIN symbol ON symbol.id=symbol ORDER BY frame.id", -1, &s, NULL), SQLITE_OK);
+        for (; sqlite3_step(s) == SQLITE_ROW; i++) {
+                assert_int_equal(sqlite3_column_int64(s, 0), i + 1);
+                assert_int_equal(sqlite3_column_int64(s, 1), frames[i].file);
+                assert_int_equal(sqlite3_column_type(s, 1) == SQLITE_NULL, frames[i].file == 0);
+                assert_int_equal(sqlite3_column_type(s, 2), SQLITE_INTEGER);
+                assert_int_equal(sqlite3_column_int64(s, 2), (int64_t) frames[i].address);
+                assert_int_equal(sqlite3_column_int64(s, 3), frames[i].name == NULL);
+                assert_int_equal(sqlite3_column_int64(s, 4), frames[i].offset);
+                assert_int_equal(sqlite3_column_int64(s, 5), frames[i].kernel);
+                if (frames[i].name)
+                        assert_string_equal((const char *) sqlite3_column_text(s, 6), frames[i].name);
+        }
+        assert_int_equal(i, ELEMENTSOF(frames));
+        (void) sqlite3_finalize(s);
+        (void) sqlite3_close(db);
+        assert_int_equal(count_rows(place->file, "function"), 12);
+}
+
 /* Samples are inserted many at a time: each comes once, in order, with its own columns, and none is held back. */
 static void test_samples(void **state) {
         Place *place = *state;
@@ -204,8 +318,15 @@ static void test_long_text(void **state) {
         assert_return_code(store_add_process(store, 1, 0, 0, 0, text, text, 1 << 20, &id), 0);
         assert_return_code(store_add_file(store, text, 0, 0, 0, NULL, 0, &id), 0);
         assert_return_code(store_add_frame(store, id, 0, text, 0, false, &id), 0);
+        /* More than goes together on its way. */
+        for (uint64_t i = 0; i < 70; i++) {
+                (void) snprintf(text, 5000, "%04" PRIu64 "%0*u", i, (int) i * 71, 7U);
+                assert_return_code(store_add_frame(store, 1, i, text, 0, false, &id), 0);
+        }
         store_free(store);
         assert_return_code(ringside_recording_open(&recording, place->file, NULL), 0);
+        assert_int_equal(count_rows(place->file, "symbol WHERE length(name) = 4 + max(71 * (id - 2), 1) AND "
+                                                 "CAST(substr(name, 1, 4) AS INTEGER) = id - 2"), 70);
 }
 
 static void test_disk_full(void **state) {
@@ -531,9 +652,52 @@ static void test_documentation(_unused_ void **state) {
         assert_memory_equal(p, "```", 3);
 }
 
+/* Its example of how to walk stacks: main, which has called nobody, and inner in main. */
+static void test_documented_query(void **state) {
+        _cleanup_free_ char *page = read_text(getenv("RECORDING_PAGE"));
+        static const char *const expected[] = { "1 0 main", "2 0 inner", "2 1 main" };
+        Place *place = *state;
+        int64_t thread, stack, frame, inner;
+        Store *store = store_with_one_stack(place->file, &thread, &stack);
+        const char *p;
+        char *end;
+        size_t i = 0;
+        sqlite3 *db;
+        sqlite3_stmt *s;
+
+        assert_return_code(store_add_frame(store, 1, 0x2000, "inner", 4, false, &frame), 0);
+        assert_return_code(store_add_stack(store, stack, frame, &inner), 0);
+        assert_return_code(store_add_sample(store, SAMPLE(.time = 1, .thread_id = thread, .stack_id = stack)), 0);
+        assert_return_code(store_add_sample(store, SAMPLE(.time = 2, .thread_id = thread, .stack_id = inner)), 0);
+        assert_null(store_free(store));
+
+        assert_non_null(page);
+        p = strstr(page, "```sql\nWITH");
+        assert_non_null(p);
+        p += strlen("```sql\n");
+        end = strstr(p, "```");
+        assert_non_null(end);
+        *end = 0;
+        db = open_as_others(place->file);
+        assert_int_equal(sqlite3_prepare_v2(db, p, -1, &s, NULL), SQLITE_OK);
+        for (; sqlite3_step(s) == SQLITE_ROW; i++) {
+                char line[64];
+
+                (void) snprintf(line, sizeof(line), "%s %s %s", sqlite3_column_text(s, 0), sqlite3_column_text(s, 1),
+                                sqlite3_column_text(s, 2));
+                assert_in_range(i, 0, ELEMENTSOF(expected) - 1);
+                assert_string_equal(line, expected[i]);
+        }
+        assert_int_equal(i, ELEMENTSOF(expected));
+        (void) sqlite3_finalize(s);
+        (void) sqlite3_close(db);
+}
+
 int main(void) {
         const struct CMUnitTest tests[] = {
                 cmocka_unit_test_setup_teardown(test_ids_and_interning, place_setup, place_teardown),
+                cmocka_unit_test_setup_teardown(test_branches, place_setup, place_teardown),
+                cmocka_unit_test_setup_teardown(test_frames, place_setup, place_teardown),
                 cmocka_unit_test_setup_teardown(test_samples, place_setup, place_teardown),
                 cmocka_unit_test_setup_teardown(test_new_file, place_setup, place_teardown),
                 cmocka_unit_test_setup_teardown(test_swapped_file, place_setup, place_teardown),
@@ -545,6 +709,7 @@ int main(void) {
                 cmocka_unit_test_setup_teardown(test_full_at_each_step, place_setup, place_teardown),
                 cmocka_unit_test_setup_teardown(test_foreign_journal, place_setup, place_teardown),
                 cmocka_unit_test(test_documentation),
+                cmocka_unit_test_setup_teardown(test_documented_query, place_setup, place_teardown),
         };
 
         return cmocka_run_group_tests(tests, NULL, NULL);
