@@ -78,7 +78,7 @@ typedef struct CfiEntry {
         uint64_t start, end;
         uint32_t program, program_size;
         uint32_t common;
-        uint32_t order; /* the caller's */
+        uint32_t source; /* the caller's */
 } CfiEntry;
 
 /* data must outlive the reader, and size is at most CFI_SIZE_MAX. */

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 
 /*
- * Entries of all sources are sorted by address, and each gets what those before it have left; their rows come out
+ * Entries of all sources are put in order of addresses, and each gets what those before it have left; their rows come out
  * in order, and are laid out page by page at once.
  */
 
@@ -22,13 +22,17 @@
 #define SEARCH_GO_MAX (64U << 20)
 #define SEARCH_BLOCK (64U << 10)
 
-/* Where an entry is from; of two that begin at the same address the first wins. */
+/* Where an entry is from; of two that begin at the same address the first wins, so they are added in this order. */
 enum Source {
         SOURCE_KNOWN_CODE,
         SOURCE_EH_FRAME,
         SOURCE_DEBUG_FRAME,
 };
-#define ORDER_SOURCE_SHIFT 28
+#define AHEAD 8 /* entries */
+#define DIGIT_BITS 11U
+#define DIGITS (1U << DIGIT_BITS)
+/* A place in the order: where the entry starts, from the beginning of code on << 32, and its index. */
+_Static_assert((uint64_t) UNWIND_PAGES_MAX << RS_TABLE_PAGE_SHIFT <= UINT64_C(1) << 32, "a start has 32 bits");
 
 typedef struct Builder {
         const ElfFile *elf;
@@ -37,6 +41,7 @@ typedef struct Builder {
         uint64_t start, end; /* of code */
         CfiEntry *entries;
         size_t n_entries, entries_allocated;
+        uint64_t *order; /* NULL: they are in order as they are */
         size_t rows_allocated, rules_allocated;
         Table numbers;        /* what is in a rule -> its number */
         uint32_t recent[256]; /* some of these numbers, 0: none */
@@ -49,6 +54,7 @@ typedef struct Builder {
 
 static void builder_done(Builder *b) {
         free(b->entries);
+        free(b->order);
         table_done(&b->numbers);
 }
 
@@ -205,7 +211,7 @@ static int add_entry(Builder *b, CfiEntry entry, enum Source source) {
         if (r < 0)
                 return r;
         entry.end = MIN(entry.end, b->end);
-        entry.order = (uint32_t) source << ORDER_SOURCE_SHIFT | (uint32_t) b->n_entries;
+        entry.source = source;
         b->entries[b->n_entries++] = entry;
         return 0;
 }
@@ -223,14 +229,6 @@ static int add_entries(Builder *b, CfiReader *reader, enum Source source) {
         return r;
 }
 
-static int compare_entries(const void *pa, const void *pb) {
-        const CfiEntry *a = pa, *b = pb;
-
-        if (a->start != b->start)
-                return a->start < b->start ? -1 : 1;
-        return a->order < b->order ? -1 : a->order > b->order;
-}
-
 /* What comes after the last of them needs no pages: with one segment for all, as lld makes it, that may be most of it. */
 static void find_end(Builder *b) {
         uint64_t end = 0;
@@ -240,12 +238,54 @@ static void find_end(Builder *b) {
         b->end = end;
 }
 
-static void sort_entries(Builder *b) {
+static bool is_in_order(const Builder *b) {
         for (size_t i = 1; i < b->n_entries; i++)
-                if (compare_entries(&b->entries[i - 1], &b->entries[i]) > 0) {
-                        qsort(b->entries, b->n_entries, sizeof(*b->entries), compare_entries);
-                        break;
-                }
+                if (b->entries[i - 1].start > b->entries[i].start)
+                        return false;
+        return true;
+}
+
+/* By digits, from the last on; of those that start at the same address the first that was added stays the first. */
+static void sort_by_digit(const uint64_t *from, uint64_t *to, size_t n, unsigned shift) {
+        size_t place[DIGITS] = {}, next = 0;
+
+        for (size_t i = 0; i < n; i++)
+                place[from[i] >> shift & (DIGITS - 1)]++;
+        for (size_t i = 0; i < DIGITS; i++) {
+                size_t many = place[i];
+
+                place[i] = next;
+                next += many;
+        }
+        for (size_t i = 0; i < n; i++)
+                to[place[from[i] >> shift & (DIGITS - 1)]++] = from[i];
+}
+
+/* The order and not the entries: these are several times as large. */
+static int sort_entries(Builder *b) {
+        _cleanup_free_ uint64_t *order = NULL, *other = NULL;
+
+        if (is_in_order(b))
+                return 0;
+        order = reallocarray(NULL, b->n_entries, sizeof(*order));
+        other = reallocarray(NULL, b->n_entries, sizeof(*other));
+        if (!order || !other)
+                return -ENOMEM;
+        for (size_t i = 0; i < b->n_entries; i++)
+                order[i] = (b->entries[i].start - b->start) << 32 | i;
+        for (unsigned shift = 0; (b->end - b->start) >> shift != 0; shift += DIGIT_BITS) {
+                uint64_t *sorted = other;
+
+                sort_by_digit(order, sorted, b->n_entries, 32 + shift);
+                other = order;
+                order = sorted;
+        }
+        b->order = TAKE_PTR(order);
+        return 0;
+}
+
+static const CfiEntry *entry_in_order(const Builder *b, size_t i) {
+        return &b->entries[b->order ? (uint32_t) b->order[i] : i];
 }
 
 /* Code that is known. */
@@ -450,20 +490,21 @@ static int add_all_rows(Builder *b, CfiReader *eh, CfiReader *debug) {
         if (r < 0)
                 return r;
         for (size_t i = 0; i < b->n_entries; i++) {
-                const CfiEntry *entry = &b->entries[i];
+                const CfiEntry *entry = entry_in_order(b, i);
 
+                __builtin_prefetch(entry_in_order(b, MIN(i + AHEAD, b->n_entries - 1)));
                 if (entry->end <= b->covered)
                         continue;
                 if (elf_file_is_stopped(b->elf))
                         return -ECANCELED;
-                switch (entry->order >> ORDER_SOURCE_SHIFT) {
+                switch ((enum Source) entry->source) {
                 case SOURCE_KNOWN_CODE:
                         r = emit(b, entry->start, entry->end, &known_code[entry->program].rule);
                         break;
                 case SOURCE_EH_FRAME:
                         r = cfi_run(eh, entry, emit, b);
                         break;
-                default:
+                case SOURCE_DEBUG_FRAME:
                         r = cfi_run(debug, entry, emit, b);
                         break;
                 }
@@ -510,7 +551,9 @@ static int build(Builder *b, ElfFile *elf) {
         if (b->n_entries == 0)
                 return -ENOENT;
         find_end(b);
-        sort_entries(b);
+        r = sort_entries(b);
+        if (r < 0)
+                return r;
 
         b->table->n_entries = b->n_entries;
         b->table->n_pages = (b->end - b->table->base + RS_TABLE_PAGE - 1) >> RS_TABLE_PAGE_SHIFT;
