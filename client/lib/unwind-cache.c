@@ -9,6 +9,7 @@
 #include <string.h>
 #include <sys/random.h>
 #include <sys/stat.h>
+#include <sys/uio.h>
 #include <time.h>
 #include <zlib.h>
 
@@ -322,40 +323,51 @@ static int write_all(int fd, const void *data, size_t size) {
         return 0;
 }
 
-static uint8_t *serialize(const UnwindTable *table, const ElfFile *elf, size_t *ret_size) {
-        uint64_t start;
-        struct file_header header = {
-                .magic = MAGIC,
-                .version = UNWIND_CACHE_VERSION,
-                .machine = elf_file_get_machine(elf),
-                .n_pages = (uint32_t) table->n_pages,
-                .n_rows = (uint32_t) table->n_rows,
-                .n_rules = (uint32_t) table->n_rules,
-                .base = table->base,
-        };
-        size_t size = file_size(&header);
-        uint8_t *data = malloc(size), *p = data;
+/* A file as it is written: header, pages, rows and rules from where they are, since they are megabytes. */
+typedef struct Parts {
+        struct file_header header;
+        struct iovec parts[4];
+        size_t size;
+} Parts;
 
-        if (!data || !elf_file_get_code(elf, &start, &header.end)) {
-                free(data);
-                return NULL;
-        }
-        p += sizeof(header);
-        p = mempcpy(p, table->pages, table->n_pages * sizeof(*table->pages));
-        p = mempcpy(p, table->rows, table->n_rows * sizeof(*table->rows));
-        memcpy(p, table->rules, table->n_rules * sizeof(*table->rules));
-        header.crc = checksum(&header, data + sizeof(header), size - sizeof(header));
-        memcpy(data, &header, sizeof(header));
-        *ret_size = size;
-        return data;
+static bool parts_init(Parts *parts, const UnwindTable *table, const ElfFile *elf) {
+        struct file_header *header = &parts->header;
+        unsigned long crc;
+        uint64_t start;
+
+        *parts = (Parts){
+                .header = {
+                        .magic = MAGIC,
+                        .version = UNWIND_CACHE_VERSION,
+                        .machine = elf_file_get_machine(elf),
+                        .n_pages = (uint32_t) table->n_pages,
+                        .n_rows = (uint32_t) table->n_rows,
+                        .n_rules = (uint32_t) table->n_rules,
+                        .base = table->base,
+                },
+                .parts = {
+                        { header, sizeof(*header) },
+                        { table->pages, table->n_pages * sizeof(*table->pages) },
+                        { table->rows, table->n_rows * sizeof(*table->rows) },
+                        { table->rules, table->n_rules * sizeof(*table->rules) },
+                },
+        };
+        if (!elf_file_get_code(elf, &start, &header->end))
+                return false;
+        parts->size = file_size(header);
+        crc = crc32(0, (const uint8_t *) header + CRC_FROM, sizeof(*header) - CRC_FROM);
+        for (size_t i = 1; i < ELEMENTSOF(parts->parts); i++)
+                crc = crc32_z(crc, parts->parts[i].iov_base, parts->parts[i].iov_len);
+        header->crc = (uint32_t) crc;
+        return true;
 }
 
 /* Not written through to the disk: what a crash leaves is not a table by its checksum. */
-static int store(UnwindCache *cache, const char *name, const uint8_t *data, size_t size) {
+static int store(UnwindCache *cache, const char *name, const Parts *parts) {
         _cleanup_close_ int fd = -1;
         char temporary[64];
         uint64_t random;
-        int r;
+        int r = 0;
 
         if (getrandom(&random, sizeof(random), 0) != sizeof(random))
                 return -EIO;
@@ -363,7 +375,8 @@ static int store(UnwindCache *cache, const char *name, const uint8_t *data, size
         fd = openat(cache->dir_fd, temporary, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600);
         if (fd < 0)
                 return -errno;
-        r = write_all(fd, data, size);
+        for (size_t i = 0; i < ELEMENTSOF(parts->parts) && r >= 0; i++)
+                r = write_all(fd, parts->parts[i].iov_base, parts->parts[i].iov_len);
         if (r >= 0 && renameat(cache->dir_fd, temporary, cache->dir_fd, name) < 0)
                 r = -errno;
         if (r < 0)
@@ -469,14 +482,12 @@ static void clean_up(UnwindCache *cache) {
 
 /* A table that cannot be kept is as good as any. */
 static void keep(UnwindCache *cache, const ElfFile *elf, const char *name, const UnwindTable *table) {
-        _cleanup_free_ uint8_t *data = NULL;
-        size_t size;
+        Parts parts;
 
-        data = serialize(table, elf, &size);
-        if (!data || size > cache->size_max / 4 || store(cache, name, data, size) < 0)
+        if (!parts_init(&parts, table, elf) || parts.size > cache->size_max / 4 || store(cache, name, &parts) < 0)
                 return;
         cache->n_stores++;
-        cache->size += size;
+        cache->size += parts.size;
         clean_up(cache);
 }
 
