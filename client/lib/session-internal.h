@@ -68,7 +68,8 @@ struct RingsideSession {
         const struct rs_counters *counters;
         size_t counters_size;
         uint8_t *tables; /* unwind-table.h; NULL: there are none. Written by us, read by the programs at any time */
-        size_t tables_size;
+        size_t tables_size, tables_mapped; /* the place is kept free for all of it */
+        int tables_fd;
         Unwinder *unwinder; /* from the first start on; NULL: there are no tables */
         int64_t time_offset; /* time-offset.h, "boottime": what records' times are put right by */
         uint64_t unknown, malformed;

@@ -28,6 +28,8 @@
 #define DEFAULT_FREQUENCY 99
 #define DEFAULT_FRAMES 127
 #define DEFAULT_RING_SIZE (8ULL * 1024 * 1024)
+/* Of the unwind tables, at first: what all files share, and room for those of small programs. */
+#define TABLES_MAPPED (2U << 20)
 /* Loading the programs takes a slow machine a while; more than this is a helper that hangs. */
 #define ANSWER_MSEC 60000
 /* How long the helper of a direct session may take to end once its socket is closed. */
@@ -45,7 +47,7 @@ int ringside_session_new(RingsideSession **ret) {
 
         if (!session)
                 return -ENOMEM;
-        session->fd = session->epoll_fd = session->ring_fd = -1;
+        session->fd = session->epoll_fd = session->ring_fd = session->tables_fd = -1;
         session->frequency = DEFAULT_FREQUENCY;
         session->request.grant.max_frames = DEFAULT_FRAMES;
         session->request.grant.ring_size = DEFAULT_RING_SIZE;
@@ -257,15 +259,26 @@ static int session_map_counters(RingsideSession *session, int fd) {
         return 0;
 }
 
-/* What the programs walk stacks by, which is ours to write. */
+/*
+ * What the programs walk stacks by, which is ours to write. Most sessions use a small part of it, and the kernel enters
+ * each page at once, which takes a microsecond for each: the unwinder maps what it needs.
+ */
 static int session_map_tables(RingsideSession *session, int fd) {
-        void *tables = mmap(NULL, session->welcome.table_size, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+        const size_t size = session->welcome.table_size, mapped = MIN(size, TABLES_MAPPED);
+        void *place = mmap(NULL, size, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+        int r;
 
-        if (tables == MAP_FAILED)
+        if (place == MAP_FAILED)
                 return -errno;
-        session->tables = tables;
-        session->tables_size = session->welcome.table_size;
-        (void) madvise(tables, session->tables_size, MADV_DONTFORK); /* as the ring */
+        if (mmap(place, mapped, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_FIXED, fd, 0) == MAP_FAILED) {
+                r = -errno;
+                (void) munmap(place, size);
+                return r;
+        }
+        (void) madvise(place, mapped, MADV_DONTFORK); /* as the ring */
+        session->tables = place;
+        session->tables_size = size;
+        session->tables_mapped = mapped;
         return 0;
 }
 
@@ -294,6 +307,7 @@ static int session_take_fds(RingsideSession *session, Packet *packet) {
                         r = session_map_tables(session, packet->fds[i]);
                         if (r < 0)
                                 return r;
+                        session->tables_fd = TAKE_FD(packet->fds[i]);
                 }
         }
         return session->ring && session->counters && (session->tables || session->welcome.table_size == 0) ? 0 : -EBADMSG;
@@ -379,8 +393,10 @@ RingsideSession *ringside_session_free(RingsideSession *session) {
         table_done(&session->maps.known);
         if (session->counters)
                 munmap((void *) session->counters, session->counters_size);
-        if (session->tables && !session->unwinder) /* whose they are */
+        if (session->tables && !session->unwinder) { /* whose they are */
                 munmap(session->tables, session->tables_size);
+                close_fd(session->tables_fd);
+        }
         close_fd(session->epoll_fd);
         close_fd(session->ring_fd);
         free(session);
@@ -437,7 +453,8 @@ int ringside_session_start(RingsideSession *session) {
 
         /* Not before it is needed: until then the caller is free to fork. */
         if (session->tables && !session->unwinder) {
-                r = unwinder_new(&session->unwinder, session->tables, session->tables_size);
+                r = unwinder_new(&session->unwinder, session->tables, session->tables_size, session->tables_fd,
+                                 session->tables_mapped);
                 if (r < 0)
                         return error_set(&session->error, r, NULL, "the unwind tables cannot be set up: %s", strerror(-r));
         }

@@ -195,7 +195,7 @@ static void test_tables(void **state) {
         assert_int_equal(ringside_session_get_table_size(f->session), 0);
         f->session->welcome.grants = 0; /* nothing is asked for on the way */
         f->session->tables = tables;
-        f->session->tables_size = RS_TABLE_SIZE_MIN;
+        f->session->tables_size = f->session->tables_mapped = RS_TABLE_SIZE_MIN;
         assert_int_equal(ringside_session_get_table_size(f->session), RS_TABLE_SIZE_MIN);
         assert_null(f->session->unwinder);
         f->announced = true;

@@ -10,7 +10,9 @@
 #include <setjmp.h>
 #include <stdarg.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <time.h>
+#include <unistd.h>
 
 #include <cmocka.h>
 
@@ -233,6 +235,50 @@ static void test_sizes(_unused_ void **state) {
         assert_int_equal(unwind_memory_new(&m, &word, RS_TABLE_SIZE_MIN / 2), -EINVAL);
         assert_int_equal(unwind_memory_new(&m, &word, RS_TABLE_SIZE_MIN + RS_TABLE_CHUNK), -EINVAL);
         assert_int_equal(unwind_memory_new(&m, &word, 2UL * RS_TABLE_SIZE_MAX), -EINVAL);
+}
+
+/* A file of which only the beginning is mapped: what is taken is there, and nothing is where that fails. */
+static void test_of_file(_unused_ void **state) {
+        const size_t size = 8U << 20, mapped = RS_TABLE_HEAP_AT, heap = size - RS_TABLE_HEAP_AT;
+        uint8_t *memory = mmap(NULL, size, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+        int fd = memfd_create("tables", MFD_CLOEXEC);
+        const uint64_t sizes[] = { 1, 1U << 20, heap - (4U << 20), 2U << 20 };
+        UnwindExtent extents[ELEMENTSOF(sizes)], none;
+        struct rs_table_rule rule = { .cfa = RS_CFA_REG, .reg = 7 };
+        uint32_t number;
+        UnwindMemory *m;
+
+        assert_ptr_not_equal(memory, MAP_FAILED);
+        assert_return_code(fd, errno);
+        assert_return_code(ftruncate(fd, size), errno);
+        assert_ptr_not_equal(mmap(memory, mapped, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_FIXED, fd, 0), MAP_FAILED);
+        assert_int_equal(unwind_memory_new_of_file(&m, memory, size, fd, mapped - RS_TABLE_CHUNK), -EINVAL);
+        assert_int_equal(unwind_memory_new_of_file(&m, memory, size, fd, size + RS_TABLE_CHUNK), -EINVAL);
+
+        assert_return_code(unwind_memory_new_of_file(&m, memory, size, -1, mapped), 0);
+        assert_int_equal(unwind_memory_take(m, 1, 0, &none), -ENOMEM);
+        unwind_memory_free(m);
+
+        assert_return_code(unwind_memory_new_of_file(&m, memory, size, fd, mapped), 0);
+        assert_return_code(unwind_memory_add_rule(m, &rule, &number), 0);
+        for (size_t i = 0; i < ELEMENTSOF(sizes); i++) {
+                assert_return_code(unwind_memory_take(m, sizes[i], 0, &extents[i]), 0);
+                memset(unwind_memory_at(m, &extents[i]), (int) i + 1, sizes[i]);
+        }
+        for (size_t i = 0; i < ELEMENTSOF(sizes); i++) {
+                const uint64_t at = unwind_memory_offset(&extents[i]);
+                uint8_t first = 0, last = 0;
+
+                assert_int_equal(pread(fd, &first, 1, (off_t) at), 1);
+                assert_int_equal(pread(fd, &last, 1, (off_t) (at + sizes[i] - 1)), 1);
+                assert_int_equal(first, i + 1);
+                assert_int_equal(last, i + 1);
+        }
+        assert_return_code(unwind_memory_take(m, (1U << 20) - RS_TABLE_CHUNK, 0, &none), 0);
+        assert_int_equal(unwind_memory_take(m, 1, 0, &none), -ENOBUFS);
+        unwind_memory_free(m);
+        assert_return_code(munmap(memory, size), errno);
+        assert_return_code(close(fd), errno);
 }
 
 static void test_rules(void **state) {
@@ -657,6 +703,7 @@ int main(void) {
         const struct CMUnitTest tests[] = {
                 cmocka_unit_test_setup_teardown(test_heap, set_up, tear_down),
                 cmocka_unit_test(test_sizes),
+                cmocka_unit_test(test_of_file),
                 cmocka_unit_test_setup_teardown(test_rules, set_up, tear_down),
                 cmocka_unit_test_setup_teardown(test_slots, set_up, tear_down),
                 cmocka_unit_test_setup_teardown(test_table, set_up, tear_down),

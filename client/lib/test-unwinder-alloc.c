@@ -120,7 +120,7 @@ static void test_new(_unused_ void **state) {
 
                 assert_ptr_not_equal(bytes, MAP_FAILED);
                 allocations_left = n++;
-                r = unwinder_new(&unwinder, bytes, SIZE);
+                r = unwinder_new(&unwinder, bytes, SIZE, -1, SIZE);
                 allocations_left = -1;
                 if (r >= 0)
                         unwinder_free(unwinder);

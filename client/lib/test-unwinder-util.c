@@ -17,7 +17,7 @@ int set_up(void **state) {
         assert_non_null(f);
         f->bytes = mmap(NULL, SIZE, PROT_READ | PROT_WRITE, MAP_ANONYMOUS | MAP_SHARED, -1, 0);
         assert_ptr_not_equal(f->bytes, MAP_FAILED);
-        assert_return_code(unwinder_new(&f->unwinder, f->bytes, SIZE), 0);
+        assert_return_code(unwinder_new(&f->unwinder, f->bytes, SIZE, -1, SIZE), 0);
         *state = f;
         return 0;
 }

@@ -3,12 +3,15 @@
 #include "unwind-memory.h"
 
 #include <string.h>
+#include <sys/mman.h>
 
 #include "table.h"
 
 #define TAKEN UINT64_MAX
 #define IDLE (UINT64_MAX - 1)
 #define EMPTY_LIST (UINT64_C(1) << 32)
+/* So much more is mapped at once, bytes. */
+#define MAP_STEP (UINT64_C(2) << 20)
 
 typedef struct Slot {
         bool taken;
@@ -17,6 +20,8 @@ typedef struct Slot {
 
 struct UnwindMemory {
         uint8_t *memory;
+        uint64_t size, mapped;
+        int fd; /* of what is not mapped yet */
         uint32_t n_chunks;
         uint64_t *free_from; /* for each chunk of the heap: when it can be used, TAKEN, or IDLE */
         Table rules;         /* what is in them -> number */
@@ -33,11 +38,26 @@ int unwind_memory_new(UnwindMemory **ret, void *memory, size_t size) {
         if (!m)
                 return -ENOMEM;
         m->memory = memory;
+        m->size = m->mapped = size;
+        m->fd = -1;
         m->n_chunks = (uint32_t) ((size - RS_TABLE_HEAP_AT) / RS_TABLE_CHUNK);
         m->free_from = calloc(m->n_chunks, sizeof(*m->free_from));
         if (!m->free_from)
                 return -ENOMEM;
         *ret = TAKE_PTR(m);
+        return 0;
+}
+
+int unwind_memory_new_of_file(UnwindMemory **ret, void *memory, size_t size, int fd, size_t mapped) {
+        int r;
+
+        if (mapped < RS_TABLE_HEAP_AT || mapped > size)
+                return -EINVAL;
+        r = unwind_memory_new(ret, memory, size);
+        if (r < 0)
+                return r;
+        (*ret)->mapped = mapped;
+        (*ret)->fd = fd;
         return 0;
 }
 
@@ -56,13 +76,32 @@ static uint64_t chunks_for(uint64_t bytes) {
         return bytes / RS_TABLE_CHUNK + (bytes % RS_TABLE_CHUNK != 0);
 }
 
+/* Where nothing is mapped yet its place is kept free. */
+static int map_up_to(UnwindMemory *m, uint64_t end) {
+        uint8_t *at = m->memory + m->mapped;
+        uint64_t size;
+
+        if (end <= m->mapped)
+                return 0;
+        size = MIN((end - m->mapped + MAP_STEP - 1) / MAP_STEP * MAP_STEP, m->size - m->mapped);
+        if (mmap(at, size, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_FIXED, m->fd, (off_t) m->mapped) == MAP_FAILED)
+                return -ENOMEM;
+        (void) madvise(at, size, MADV_DONTFORK); /* as what is before it */
+        m->mapped += size;
+        return 0;
+}
+
 int unwind_memory_take(UnwindMemory *m, uint64_t bytes, uint64_t now, UnwindExtent *ret) {
         uint64_t wanted = chunks_for(bytes), n = 0;
+        int r;
 
         for (uint32_t i = 0; i < m->n_chunks && wanted > 0; i++) {
                 n = m->free_from[i] <= now ? n + 1 : 0;
                 if (n < wanted)
                         continue;
+                r = map_up_to(m, RS_TABLE_HEAP_AT + (uint64_t) (i + 1) * RS_TABLE_CHUNK);
+                if (r < 0)
+                        return r;
                 *ret = (UnwindExtent){ .chunk = (uint32_t) (i + 1 - wanted), .n = (uint32_t) wanted };
                 for (uint32_t j = ret->chunk; j <= i; j++)
                         m->free_from[j] = TAKEN;

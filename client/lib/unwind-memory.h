@@ -32,7 +32,13 @@ int unwind_memory_new(UnwindMemory **ret, void *memory, size_t size);
 UnwindMemory *unwind_memory_free(UnwindMemory *memory);
 DEFINE_CLEANUP(UnwindMemory, unwind_memory_free)
 
-/* The lowest room there is. -ENOBUFS: there is none now. */
+/*
+ * Only the first bytes, as many as mapped says, are mapped: more of fd is mapped behind them when room there is taken,
+ * since the kernel enters each page of such a mapping at once. fd must outlive it, too.
+ */
+int unwind_memory_new_of_file(UnwindMemory **ret, void *memory, size_t size, int fd, size_t mapped);
+
+/* The lowest room there is. -ENOBUFS: there is none now; -ENOMEM. */
 int unwind_memory_take(UnwindMemory *memory, uint64_t bytes, uint64_t now, UnwindExtent *ret);
 /* Takes it back, and makes *extent none. */
 void unwind_memory_give_back(UnwindMemory *memory, UnwindExtent *extent, uint64_t now);

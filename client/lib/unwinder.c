@@ -95,6 +95,7 @@ struct Unwinder {
         /* The thread's. */
         void *bytes; /* of the tables */
         size_t size;
+        int fd;
         UnwindMemory *memory;
         UnwindCache *cache; /* NULL: there is no place for one */
         UnwindImages *images;
@@ -619,8 +620,10 @@ static void unwinder_destroy(Unwinder *u) {
         (void) unwind_images_free(u->images);
         (void) unwind_cache_free(u->cache);
         (void) unwind_memory_free(u->memory);
-        if (u->bytes)
+        if (u->bytes) {
                 (void) munmap(u->bytes, u->size);
+                close_fd(u->fd);
+        }
         due_heap_done(&u->due);
         unwind_queue_done(&u->queue);
         free(u);
@@ -635,7 +638,7 @@ static void *unwinder_run(void *userdata) {
         return NULL;
 }
 
-int unwinder_new(Unwinder **ret, void *memory, size_t size) {
+int unwinder_new(Unwinder **ret, void *memory, size_t size, int fd, size_t mapped) {
         Unwinder *u = calloc(1, sizeof(*u));
         int r;
 
@@ -651,7 +654,7 @@ int unwinder_new(Unwinder **ret, void *memory, size_t size) {
         }
         r = due_heap_init(&u->due, PROCESSES_MAX);
         if (r >= 0)
-                r = unwind_memory_new(&u->memory, memory, size);
+                r = unwind_memory_new_of_file(&u->memory, memory, size, fd, mapped);
         if (r >= 0) {
                 /* It only saves time: there may be none. */
                 (void) unwind_cache_new(&u->cache, NULL, UNWIND_CACHE_SIZE_MAX);
@@ -667,6 +670,7 @@ int unwinder_new(Unwinder **ret, void *memory, size_t size) {
         }
         u->bytes = memory;
         u->size = size;
+        u->fd = fd;
         *ret = u;
         return 0;
 }

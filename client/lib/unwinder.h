@@ -27,8 +27,8 @@ typedef struct UnwinderStatistics {
         uint64_t lost;      /* records that found the queue full */
 } UnwinderStatistics;
 
-/* memory: as for unwind_memory_new(), a mapping that is taken over where it succeeds. Starts the thread. */
-int unwinder_new(Unwinder **ret, void *memory, size_t size);
+/* As for unwind_memory_new_of_file(); mapping and fd are taken over where it succeeds. Starts the thread. */
+int unwinder_new(Unwinder **ret, void *memory, size_t size, int fd, size_t mapped);
 /*
  * Ends it. A file system that does not answer, or a process that waits for one, may keep the thread: after 2 s it is left
  * alone with all that is its own, which it frees when it can.
