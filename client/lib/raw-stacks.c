@@ -88,10 +88,41 @@ int raw_stacks_put(RawStacks *stacks, uint64_t id, const uint64_t *frames, uint1
         return 0;
 }
 
-const RawStack *raw_stacks_get(RawStacks *stacks, uint64_t id) {
+RawStack *raw_stacks_get(RawStacks *stacks, uint64_t id) {
         RawStack *stack = (RawStack *) (uintptr_t) table_get(&stacks->by_id, (TableKey){ .a = id });
 
-        if (stack)
-                stack->used = true;
+        if (!stack)
+                return NULL;
+        stack->used = true;
+        if (stack->epoch != stacks->epoch) {
+                stack->epoch = stacks->epoch;
+                stack->n_outcomes = 0;
+                stack->overflowed = false;
+        }
         return stack;
+}
+
+uint64_t raw_stack_find(const RawStack *stack, uint64_t how, uint64_t leaf) {
+        for (unsigned i = 0; i < stack->n_outcomes; i++)
+                if (stack->outcomes[i].how == how && stack->outcomes[i].leaf == leaf)
+                        return stack->outcomes[i].outcome;
+        return 0;
+}
+
+bool raw_stack_keep(RawStack *stack, uint64_t how, uint64_t leaf, uint64_t outcome) {
+        unsigned i = 0;
+
+        while (i < stack->n_outcomes && (stack->outcomes[i].how != how || stack->outcomes[i].leaf != leaf))
+                i++;
+        if (i == RAW_STACK_OUTCOMES) {
+                stack->overflowed = true;
+                return false;
+        }
+        stack->outcomes[i] = (RawOutcome){ how, leaf, outcome };
+        stack->n_outcomes = MAX(stack->n_outcomes, i + 1);
+        return true;
+}
+
+void raw_stacks_forget_outcomes(RawStacks *stacks) {
+        stacks->epoch++;
 }

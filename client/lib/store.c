@@ -535,10 +535,32 @@ static int store_add_function(Store *store, int64_t file_id, uint64_t start, boo
         return intern(&store->functions, key, *ret_id);
 }
 
+static int add_place(Store *store, int64_t function_id, uint64_t offset, int64_t *ret_id) {
+        int r;
+
+        r = batch_add(store, BATCH_PLACES, (int64_t[]){ store->n_frames + 1, function_id, (int64_t) offset }, NULL, 0);
+        if (r < 0)
+                return r;
+        *ret_id = ++store->n_frames;
+        return 0;
+}
+
+int store_add_frame_once(Store *store, int64_t file_id, uint64_t address, const char *raw_name, uint64_t name_offset,
+                         bool kernel, int64_t *ret_id) {
+        uint64_t offset = raw_name ? name_offset : address;
+        int64_t function_id;
+        int r;
+
+        if (store->failed)
+                return store->failed;
+        r = store_add_function(store, file_id, address - offset, kernel, raw_name, &function_id);
+        return r < 0 ? r : add_place(store, function_id, offset, ret_id);
+}
+
 int store_add_frame(Store *store, int64_t file_id, uint64_t address, const char *raw_name, uint64_t name_offset,
                     bool kernel, int64_t *ret_id) {
         uint64_t offset = raw_name ? name_offset : address;
-        int64_t function_id, id;
+        int64_t function_id;
         TableKey key;
         int r;
 
@@ -548,18 +570,11 @@ int store_add_frame(Store *store, int64_t file_id, uint64_t address, const char 
         if (r < 0)
                 return r;
         key = (TableKey){ (uint64_t) function_id, offset, 0 };
-        id = (int64_t) table_get(&store->frames, key);
-        if (id == 0) {
-                id = ++store->n_frames;
-                r = batch_add(store, BATCH_PLACES, (int64_t[]){ id, function_id, (int64_t) offset }, NULL, 0);
-                if (r < 0)
-                        return r;
-                r = intern(&store->frames, key, id);
-                if (r < 0)
-                        return r;
-        }
-        *ret_id = id;
-        return 0;
+        *ret_id = (int64_t) table_get(&store->frames, key);
+        if (*ret_id > 0)
+                return 0;
+        r = add_place(store, function_id, offset, ret_id);
+        return r < 0 ? r : intern(&store->frames, key, *ret_id);
 }
 
 static TableKey stack_key(int64_t parent_id, int64_t frame_id) {

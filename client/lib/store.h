@@ -46,6 +46,8 @@ int store_add_file(Store *store, const char *path, uint64_t device, uint64_t ino
 int store_add_mapping(Store *store, int64_t process_id, uint64_t start, uint64_t end, uint64_t offset, int64_t file_id, int64_t time);
 /* file_id 0: a marker. raw_name NULL: unnamed. Interned by (file, address, name). */
 int store_add_frame(Store *store, int64_t file_id, uint64_t address, const char *raw_name, uint64_t name_offset, bool kernel, int64_t *ret_id);
+/* As store_add_frame(), of one that was not added before, and will not be again: the caller remembers. */
+int store_add_frame_once(Store *store, int64_t file_id, uint64_t address, const char *raw_name, uint64_t name_offset, bool kernel, int64_t *ret_id);
 /* A node of the tree of stacks: frame called from parent (0: outermost). Interned. */
 int store_add_stack(Store *store, int64_t parent_id, int64_t frame_id, int64_t *ret_id);
 /* n of them, each called from the one before. ret_ids: n. */

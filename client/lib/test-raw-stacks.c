@@ -66,10 +66,53 @@ static void test_bounded(_unused_ void **state) {
         assert_int_equal(raw_stacks_get(&stacks, 1)->frames[0], 10000);
 }
 
+static void test_outcomes(_unused_ void **state) {
+        _cleanup_(raw_stacks_done) RawStacks stacks;
+        RawStack *stack;
+
+        raw_stacks_init(&stacks, 1 << 20);
+        put(&stacks, 1, 3);
+        stack = raw_stacks_get(&stacks, 1);
+        assert_int_equal(raw_stack_find(stack, 0, 0), 0);
+        assert_true(raw_stack_keep(stack, 5, 0, 50));
+        assert_true(raw_stack_keep(stack, 5, 1, 51));
+        assert_true(raw_stack_keep(stack, 6, 1, 61));
+        assert_false(stack->overflowed);
+        assert_false(raw_stack_keep(stack, 7, 1, 71));
+        assert_true(stack->overflowed);
+        assert_int_equal(raw_stack_find(stack, 5, 0), 50);
+        assert_int_equal(raw_stack_find(stack, 5, 1), 51);
+        assert_int_equal(raw_stack_find(stack, 6, 1), 61);
+        assert_int_equal(raw_stack_find(stack, 6, 0), 0);
+        assert_int_equal(raw_stack_find(stack, 7, 1), 0);
+        /* The newer one counts, and takes no further room. */
+        assert_true(raw_stack_keep(stack, 5, 1, 52));
+        assert_int_equal(raw_stack_find(stack, 5, 1), 52);
+
+        /* The same once more is the same; another of the id begins anew, and so does each after all were forgotten. */
+        put(&stacks, 1, 3);
+        assert_int_equal(raw_stack_find(raw_stacks_get(&stacks, 1), 5, 1), 52);
+        put(&stacks, 1, 4);
+        assert_int_equal(raw_stack_find(raw_stacks_get(&stacks, 1), 5, 1), 0);
+        for (uint64_t leaf = 0; leaf < 4; leaf++)
+                (void) raw_stack_keep(raw_stacks_get(&stacks, 1), 5, leaf, 9);
+        put(&stacks, 2, 1);
+        raw_stacks_forget_outcomes(&stacks);
+        stack = raw_stacks_get(&stacks, 1);
+        assert_int_equal(raw_stack_find(stack, 5, 1), 0);
+        assert_false(stack->overflowed);
+        assert_true(raw_stack_keep(stack, 5, 1, 53));
+        assert_int_equal(raw_stack_find(raw_stacks_get(&stacks, 1), 5, 1), 53);
+        put(&stacks, 3, 1);
+        assert_true(raw_stack_keep(raw_stacks_get(&stacks, 3), 5, 1, 54));
+        assert_int_equal(raw_stack_find(raw_stacks_get(&stacks, 3), 5, 1), 54);
+}
+
 int main(void) {
         const struct CMUnitTest tests[] = {
                 cmocka_unit_test(test_content),
                 cmocka_unit_test(test_bounded),
+                cmocka_unit_test(test_outcomes),
         };
 
         return cmocka_run_group_tests(tests, NULL, NULL);

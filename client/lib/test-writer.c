@@ -803,6 +803,8 @@ static void test_places_are_asked_for_once(void **state) {
         sample(f, PID, PID, 0x3008, 30, RINGSIDE_WALK_COMPLETE);
         sample(f, PID, PID, 0x3008, 31, RINGSIDE_WALK_COMPLETE);
         assert_int_equal(f->symbolizer.resolved, 4 + 6);
+        /* And all the same the store has each once. */
+        expect(f, "SELECT count(*) - count(DISTINCT file || ' ' || address) FROM frame", "0");
 }
 
 /*

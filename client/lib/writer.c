@@ -55,7 +55,7 @@ struct Writer {
         Store *store;
         Processes processes;
         RawStacks raw_stacks;
-        Table resolved; /* version of the process and walk end, raw stack, leaf (0: without) -> outcome_pack() */
+        Table resolved; /* what raw stacks have no room for, as Asked has it -> outcome_pack() */
         Table places;   /* final frames: file, address in it, interrupted -> id << 1 | start */
         Table mapped;   /* process, start, end and file: what is in the store already */
         Table given_up; /* version of the process, page: nothing is mapped there */
@@ -91,6 +91,12 @@ typedef struct Chain {
         bool settled; /* resolving it again would give the same */
         bool waits;   /* a mapping may still be told */
 } Chain;
+
+/* What is to be found out. */
+typedef struct Asked {
+        TableKey key;  /* version of the process and walk end, id of the raw stack, leaf (0: without) */
+        RawStack *raw; /* NULL: there is none */
+} Asked;
 
 /* What is done with a sample that has an address in no mapping. */
 typedef enum Patience {
@@ -421,8 +427,8 @@ static int store_place(Writer *writer, Frame *f) {
 
         r = get_file_id(writer, resolved->file, &file_id);
         if (r >= 0)
-                r = store_add_frame(writer->store, file_id, resolved->address, resolved->name, resolved->name_offset,
-                                    false, &f->id);
+                r = (f->final ? store_add_frame_once : store_add_frame)(writer->store, file_id, resolved->address, resolved->name,
+                                                                        resolved->name_offset, false, &f->id);
         if (r < 0 || !f->final)
                 return r;
         if (writer->places.n >= PLACES_MAX)
@@ -538,14 +544,23 @@ static bool walk_is_whole(enum RingsideWalkEnd end) {
         return end == RINGSIDE_WALK_NONE || end == RINGSIDE_WALK_COMPLETE;
 }
 
-/* Most samples of short-lived processes are the first of what they are. */
-static uint64_t recall(const Writer *writer, const Process *process, TableKey key) {
-        return process->remembered == process->version ? table_get(&writer->resolved, key) : 0;
+/* A program of which nothing was remembered yet is not looked for in the table: of short-lived ones most samples are the first. */
+static uint64_t recall(const Writer *writer, const Process *process, const Asked *asked) {
+        uint64_t outcome = asked->raw ? raw_stack_find(asked->raw, asked->key.a, asked->key.c) : 0;
+
+        if (outcome != 0 || (asked->raw && !asked->raw->overflowed) || process->remembered != process->version)
+                return outcome;
+        return table_get(&writer->resolved, asked->key);
 }
 
 /* Remembers an outcome for as long as the process's mappings are what they were. */
-static int remember(Writer *writer, Process *process, TableKey key, uint64_t outcome) {
+static int remember(Writer *writer, Process *process, const Asked *asked, uint64_t leaf, uint64_t outcome) {
+        TableKey key = asked->key;
+
         key.a = process->version << 8 | (key.a & 0xff); /* which reading the mappings may have changed */
+        key.c = leaf;
+        if (asked->raw && raw_stack_keep(asked->raw, key.a, key.c, outcome))
+                return 0;
         process->remembered = process->version;
         if (writer->resolved.n >= RESOLVED_MAX)
                 table_clear(&writer->resolved);
@@ -553,9 +568,9 @@ static int remember(Writer *writer, Process *process, TableKey key, uint64_t out
 }
 
 /* Returns 0 as the outcome where the sample waits. */
-static int resolve_chain(Writer *writer, Process *process, const RingsideRecord *record, TableKey key, Patience patience,
-                         uint64_t *ret) {
-        const RawStack *raw = record->sample.stack != 0 ? raw_stacks_get(&writer->raw_stacks, record->sample.stack) : NULL;
+static int resolve_chain(Writer *writer, Process *process, const RingsideRecord *record, const Asked *asked,
+                         Patience patience, uint64_t *ret) {
+        const RawStack *raw = asked->raw;
         bool missing = record->sample.stack != 0 && !raw, guessed = raw && raw->guessed;
         int64_t time = sample_time(writer, record);
         Chain chain;
@@ -599,28 +614,29 @@ static int resolve_chain(Writer *writer, Process *process, const RingsideRecord 
                 return 0;
         /* The next leaf finds its callers; a start function has none. */
         if (record->sample.leaf != 0 && callers != 0 && !chain.frames[0].start) {
-                key.c = 0;
-                r = remember(writer, process, key, outcome_pack(callers, /* function= */ 0, chain.truncated, guessed));
+                r = remember(writer, process, asked, /* leaf= */ 0,
+                             outcome_pack(callers, /* function= */ 0, chain.truncated, guessed));
                 if (r < 0)
                         return r;
         }
-        key.c = record->sample.leaf;
-        return remember(writer, process, key, *ret);
+        return remember(writer, process, asked, record->sample.leaf, *ret);
 }
 
 /*
  * A leaf above callers that were resolved before, which is what most new pairs of both are. Returns 1 when that
  * is so, 0 when all is to be resolved together.
  */
-static int resolve_leaf(Writer *writer, Process *process, const RingsideRecord *record, TableKey key, uint64_t *ret) {
+static int resolve_leaf(Writer *writer, Process *process, const RingsideRecord *record, const Asked *asked,
+                        uint64_t *ret) {
         Frame leaf = frame_make(record->sample.leaf, /* interrupted= */ true);
+        Asked without = *asked;
         uint64_t callers;
         int64_t stack_id;
         uint32_t function;
         int r;
 
-        key.c = 0;
-        callers = recall(writer, process, key);
+        without.key.c = 0;
+        callers = recall(writer, process, &without);
         if (callers == 0 || (!leaf.kernel && !address_space_contains(process->space, leaf.address)))
                 return 0;
         if (!leaf.kernel) {
@@ -641,26 +657,25 @@ static int resolve_leaf(Writer *writer, Process *process, const RingsideRecord *
         if (r < 0)
                 return r;
         *ret = outcome_pack(stack_id, function, outcome_truncated(callers), outcome_guessed(callers));
-        key.c = record->sample.leaf;
-        r = remember(writer, process, key, *ret);
+        r = remember(writer, process, asked, record->sample.leaf, *ret);
         return r < 0 ? r : 1;
 }
 
-static int resolve(Writer *writer, Process *process, const RingsideRecord *record, TableKey key, Patience patience,
+static int resolve(Writer *writer, Process *process, const RingsideRecord *record, Asked *asked, Patience patience,
                    uint64_t *ret) {
         int r;
 
         if (record->sample.leaf == 0 || record->sample.stack == 0)
-                return resolve_chain(writer, process, record, key, patience, ret);
+                return resolve_chain(writer, process, record, asked, patience, ret);
         r = process_refresh(&writer->processes, process, REFRESH_ROUTINE);
         if (r < 0)
                 return r;
         if (r > 0)
-                key.a = process->version << 8 | (key.a & 0xff);
-        r = resolve_leaf(writer, process, record, key, ret);
+                asked->key.a = process->version << 8 | (asked->key.a & 0xff);
+        r = resolve_leaf(writer, process, record, asked, ret);
         if (r != 0)
                 return MIN(r, 0);
-        return resolve_chain(writer, process, record, key, patience, ret);
+        return resolve_chain(writer, process, record, asked, patience, ret);
 }
 
 /* ---- samples ---- */
@@ -668,21 +683,23 @@ static int resolve(Writer *writer, Process *process, const RingsideRecord *recor
 /* outcome 0: the sample waits. */
 static int sample_resolve(Writer *writer, Process *process, const RingsideRecord *record, Patience patience,
                           uint64_t *ret) {
-        TableKey key;
-
-        key = (TableKey){
-                .a = process->version << 8 | (unsigned) record->sample.walk_end << 1 | record->sample.kernel_mode,
-                .b = record->sample.stack,
-                .c = record->sample.leaf,
+        Asked asked = {
+                .key = {
+                        .a = process->version << 8 | (unsigned) record->sample.walk_end << 1 | record->sample.kernel_mode,
+                        .b = record->sample.stack,
+                        .c = record->sample.leaf,
+                },
+                .raw = record->sample.stack != 0 ? raw_stacks_get(&writer->raw_stacks, record->sample.stack) : NULL,
         };
-        *ret = recall(writer, process, key);
+
+        *ret = recall(writer, process, &asked);
         if (outcome_function(*ret) != 0) /* else it is that of callers alone */
                 return 0;
         if (address_space_pass(process->space, record->time)) {
                 process_invalidate(&writer->processes, process);
-                key.a = process->version << 8 | (key.a & 0xff);
+                asked.key.a = process->version << 8 | (asked.key.a & 0xff);
         }
-        return resolve(writer, process, record, key, patience, ret);
+        return resolve(writer, process, record, &asked, patience, ret);
 }
 
 static int sample_store(Writer *writer, const RingsideRecord *record, int64_t thread_id, uint64_t outcome) {
@@ -822,6 +839,7 @@ static int handle_names(Writer *writer, const RingsideRecord *record) {
         /* What was resolved without names is resolved again. */
         if (r > 0) {
                 table_clear(&writer->resolved);
+                raw_stacks_forget_outcomes(&writer->raw_stacks);
                 writer->last.n = 0;
         }
         return MIN(r, 0);
