@@ -45,10 +45,14 @@ static inline uint8_t cursor_take_byte(Cursor *c) {
         return (uint8_t) cursor_take_unsigned(c, 1);
 }
 
-/* Bits past the 64th are those of padding, or the number is no number. */
+/* Bits past the 64th are those of padding, or the number is no number. Nearly all have one byte. */
 static inline uint64_t cursor_take_uleb(Cursor *c) {
         uint64_t value = 0;
 
+        if (c->left > 0 && !c->failed && *c->next < 0x80) {
+                c->left--;
+                return *c->next++;
+        }
         for (unsigned shift = 0; shift < 70; shift += 7) {
                 uint8_t byte = cursor_take_byte(c);
 

@@ -2,6 +2,8 @@
 
 #include "cfi-rule.h"
 
+#include <string.h>
+
 static bool fits(int64_t offset) {
         return offset >= INT32_MIN && offset <= INT32_MAX;
 }
@@ -22,6 +24,21 @@ static bool place_to_rule(const CfiPlace *place, uint8_t reg, uint8_t *ret, __s3
         else
                 return false;
         return true;
+}
+
+/*
+ * In two words: who reads a rule next reads it so, and a processor waits for what was written in smaller pieces just
+ * before. The byte order is ours on both machines.
+ */
+static void rule_store(const struct rs_table_rule *rule, struct rs_table_rule *ret) {
+        const uint64_t words[2] = {
+                rule->cfa | (uint64_t) rule->reg << 8 | (uint64_t) rule->fp << 16 | (uint64_t) rule->ra << 24 |
+                        (uint64_t) (uint32_t) rule->cfa_offset << 32,
+                (uint32_t) rule->fp_offset | (uint64_t) (uint32_t) rule->ra_offset << 32,
+        };
+
+        _Static_assert(__BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__ && sizeof(words) == sizeof(*ret), "words are fields");
+        memcpy(ret, words, sizeof(*ret));
 }
 
 bool cfi_rule_of_state(const CfiMachine *machine, bool is_signal, const CfiState *state, struct rs_table_rule *ret) {
@@ -54,6 +71,6 @@ bool cfi_rule_of_state(const CfiMachine *machine, bool is_signal, const CfiState
         }
         if (state->is_signed)
                 rule.ra |= RS_RULE_PAC;
-        *ret = rule;
+        rule_store(&rule, ret);
         return true;
 }

@@ -391,6 +391,37 @@ static void test_overlapping(_unused_ void **state) {
         assert_int_equal(cfa_offset(table, 0x10400), -1);
 }
 
+/* The frequent instructions where they are not what they mostly are. */
+static void test_frequent(_unused_ void **state) {
+        static const uint8_t wide[] = {DW_CFA_def_cfa_offset, 0x90, 0x01, DW_CFA_advance_loc | 4, DW_CFA_offset | 6, 0x82, 0x00,
+                                       DW_CFA_advance_loc | 4, DW_CFA_def_cfa_offset, 0x7f};
+        static const uint8_t no_register[] = {DW_CFA_def_cfa_expression, 3, DW_OP_breg7, 8, DW_OP_deref,
+                                              DW_CFA_advance_loc | 4, DW_CFA_def_cfa_offset, 16};
+        static const uint8_t cut[] = {DW_CFA_advance_loc | 4, DW_CFA_def_cfa_offset};
+        _cleanup_(unwind_table_freep) UnwindTable *table = NULL;
+        _cleanup_(bytes_done) Bytes file = {};
+        Maker m;
+
+        maker_init(&m);
+        put_entry(&m, 0x10100, 0x10, wide, sizeof(wide));
+        put_entry(&m, 0x10200, 0x10, no_register, sizeof(no_register));
+        put_entry(&m, 0x10300, 0x10, cut, sizeof(cut));
+        put_simple(&m, 0x10400, 0x10, 32);
+        make_file(&m, 0x1000, &file);
+        assert_int_equal(new_table(file.data, file.size, &table), 0);
+        check_table(table);
+        assert_int_equal(cfa_offset(table, 0x10100), 144);
+        assert_int_equal(unwind_table_find(table, 0x10100)->fp, RS_REG_SAME);
+        assert_int_equal(unwind_table_find(table, 0x10104)->fp, RS_REG_AT_CFA);
+        assert_int_equal(unwind_table_find(table, 0x10104)->fp_offset, -16);
+        assert_int_equal(cfa_offset(table, 0x10108), 127);
+        assert_int_equal(unwind_table_find(table, 0x10200)->cfa, RS_CFA_DEREF);
+        assert_int_equal(unwind_table_find(table, 0x10204)->cfa, RS_CFA_UNKNOWN);
+        assert_int_equal(cfa_offset(table, 0x10303), 8);
+        assert_int_equal(unwind_table_find(table, 0x10304)->cfa, RS_CFA_UNKNOWN);
+        assert_int_equal(cfa_offset(table, 0x10400), 32);
+}
+
 /* A register that all functions have saved, as the entry common to them says; by name it is so again. */
 static void test_saved_by_all(_unused_ void **state) {
         static const uint8_t steps[] = {DW_CFA_advance_loc | 1, DW_CFA_same_value, 3, DW_CFA_advance_loc | 1, DW_CFA_restore | 3};
@@ -952,6 +983,7 @@ int main(void) {
                 cmocka_unit_test(test_stopped),
                 cmocka_unit_test(test_vdso),
                 cmocka_unit_test(test_overlapping),
+                cmocka_unit_test(test_frequent),
                 cmocka_unit_test(test_saved_by_all),
                 cmocka_unit_test(test_ends),
                 cmocka_unit_test(test_dense),

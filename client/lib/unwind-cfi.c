@@ -315,6 +315,21 @@ static bool execute(Run *run, Cursor *c) {
         }
 }
 
+/* Most instructions are these, with numbers of one byte. false: it is another, and nothing was done. */
+static inline bool execute_frequent(Run *run, Cursor *c) {
+        const uint8_t op = *c->next;
+
+        if (c->left < 2 || c->next[1] >= 0x80)
+                return false;
+        if (op == DW_CFA_def_cfa_offset && run->state.cfa == RS_CFA_REG)
+                run->state.cfa_offset = c->next[1];
+        else if ((op & 0xc0) != DW_CFA_offset || !set_saved(run, op & 0x3f, c->next[1]))
+                return false;
+        c->next += 2;
+        c->left -= 2;
+        return true;
+}
+
 /*
  * PLTs of other linkers push elsewhere than at RS_CFA_PLT's byte: a row for each half then. It is the only thing that takes
  * time by addresses, which an entry has as many of as it says, and any number of entries may say the same.
@@ -570,8 +585,12 @@ int cfi_run(CfiReader *reader, const CfiEntry *entry, CfiEmit emit, void *userda
         run.location = entry->start;
         while (c.left > 0 && run.location < entry->end) {
                 const uint64_t from = run.location;
-                bool is_followed = execute(&run, &c) && !c.failed;
+                bool is_followed;
 
+                if ((*c.next & 0xc0) == DW_CFA_advance_loc)
+                        is_followed = advance(&run, cursor_take_byte(&c) & 0x3f);
+                else
+                        is_followed = execute_frequent(&run, &c) || (execute(&run, &c) && !c.failed);
                 if (!is_followed)
                         return emit_state(&run, from, entry->end, false, emit, userdata);
                 /* What moves on changes nothing else. */

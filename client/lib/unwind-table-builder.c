@@ -34,6 +34,12 @@ enum Source {
 /* A place in the order: where the entry starts, from the beginning of code on << 32, and its index. */
 _Static_assert((uint64_t) UNWIND_PAGES_MAX << RS_TABLE_PAGE_SHIFT <= UINT64_C(1) << 32, "a start has 32 bits");
 
+/* A rule as two words, and its number; 0: none is here. */
+typedef struct Recent {
+        uint64_t a, b;
+        uint32_t number;
+} Recent;
+
 typedef struct Builder {
         const ElfFile *elf;
         UnwindTable *table;
@@ -44,7 +50,7 @@ typedef struct Builder {
         uint64_t *order; /* NULL: they are in order as they are */
         size_t rows_allocated, rules_allocated;
         Table numbers;        /* what is in a rule -> its number */
-        uint32_t recent[256]; /* some of these numbers, 0: none */
+        Recent recent[256];   /* some of these numbers, by a hash of the rule */
         uint64_t covered;  /* everything below has its rows */
         size_t page;       /* that of the rows held */
         uint32_t held[RS_TABLE_PAGE];
@@ -79,22 +85,11 @@ static int reserve(void *array, size_t *allocated, size_t n, size_t element, siz
 /* Rules. */
 
 /* Where there are more than one file may have, those that come late are unknown. */
-static int add_rule(Builder *b, const struct rs_table_rule *rule, uint32_t *ret) {
+static int find_rule(Builder *b, const struct rs_table_rule *rule, TableKey key, uint32_t *ret) {
         UnwindTable *table = b->table;
-        TableKey key = {};
-        uint32_t *recent;
-        uint64_t number;
+        uint64_t number = table_get(&b->numbers, key);
         int r;
 
-        memcpy(&key.a, rule, sizeof(key.a));
-        memcpy(&key.b, (const uint8_t *) rule + sizeof(key.a), sizeof(key.b));
-        /* Rows are millions, of few rules. A file that has them meet in one place has the table asked more often. */
-        recent = &b->recent[(key.a ^ key.b) * 0x9e3779b97f4a7c15ULL >> 56];
-        if (*recent != 0 && memcmp(&table->rules[*recent], rule, sizeof(*rule)) == 0) {
-                *ret = *recent;
-                return 0;
-        }
-        number = table_get(&b->numbers, key);
         if (number == 0) {
                 if (table->n_rules == UNWIND_RULES_MAX) {
                         *ret = UNKNOWN_RULE;
@@ -109,7 +104,26 @@ static int add_rule(Builder *b, const struct rs_table_rule *rule, uint32_t *ret)
                         return r;
                 table->rules[table->n_rules++] = *rule;
         }
-        *ret = *recent = (uint32_t) number;
+        *ret = (uint32_t) number;
+        return 0;
+}
+
+/* Rows are millions, of few rules. A file that has them meet in one place has the table asked more often. */
+static int add_rule(Builder *b, const struct rs_table_rule *rule, uint32_t *ret) {
+        Recent *recent, key = {};
+        int r;
+
+        /* Word by word, as they were written just before: a processor waits for what it reads in larger pieces. */
+        memcpy(&key.a, rule, sizeof(key.a));
+        memcpy(&key.b, (const uint8_t *) rule + sizeof(key.a), sizeof(key.b));
+        recent = &b->recent[(key.a ^ key.b) * 0x9e3779b97f4a7c15ULL >> 56];
+        if (recent->a != key.a || recent->b != key.b || recent->number == 0) {
+                r = find_rule(b, rule, (TableKey){ key.a, key.b, 0 }, &key.number);
+                if (r < 0)
+                        return r;
+                *recent = key;
+        }
+        *ret = recent->number;
         return 0;
 }
 
@@ -127,14 +141,17 @@ static int add_first_rules(Builder *b) {
 
 /* Rows. */
 
-static int append_row(Builder *b, uint32_t row) {
+static int append_rows(Builder *b, const uint32_t *rows, size_t n) {
         UnwindTable *table = b->table;
         int r;
 
-        r = reserve(&table->rows, &b->rows_allocated, table->n_rows, sizeof(row), UNWIND_ROWS_MAX);
+        if (n == 0)
+                return 0;
+        r = reserve(&table->rows, &b->rows_allocated, table->n_rows + n - 1, sizeof(*rows), UNWIND_ROWS_MAX);
         if (r < 0)
                 return r;
-        table->rows[table->n_rows++] = row;
+        memcpy(table->rows + table->n_rows, rows, n * sizeof(*rows));
+        table->n_rows += n;
         return 0;
 }
 
@@ -145,17 +162,15 @@ static int place_page(Builder *b) {
         int r;
 
         if (b->n_held > left)
-                for (; left > 0; left--) {
-                        r = append_row(b, table->rows[table->n_rows - 1]);
+                for (const uint32_t last = table->rows[table->n_rows - 1]; left > 0; left--) {
+                        r = append_rows(b, &last, 1);
                         if (r < 0)
                                 return r;
                 }
         table->pages[b->page] = (uint64_t) table->n_rows << 32 | b->n_held;
-        for (size_t i = 0; i < b->n_held; i++) {
-                r = append_row(b, b->held[i]);
-                if (r < 0)
-                        return r;
-        }
+        r = append_rows(b, b->held, b->n_held);
+        if (r < 0)
+                return r;
         b->n_held = 0;
         b->page++;
         return 0;
@@ -486,7 +501,7 @@ static int add_all_rows(Builder *b, CfiReader *eh, CfiReader *debug) {
         UnwindTable *table = b->table;
         int r;
 
-        r = append_row(b, 0);
+        r = append_rows(b, &(uint32_t){ 0 }, 1);
         if (r < 0)
                 return r;
         for (size_t i = 0; i < b->n_entries; i++) {
