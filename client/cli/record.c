@@ -11,6 +11,7 @@
  */
 
 #include <inttypes.h>
+#include <malloc.h>
 #include <signal.h>
 #include <string.h>
 #include <sys/epoll.h>
@@ -574,6 +575,16 @@ static int run(Record *record) {
         return exit_status(record);
 }
 
+/*
+ * What is read of a file is megabytes for milliseconds, by each of the threads. Given back to the kernel every time, and
+ * with memory of each thread's own, a tenth of all CPU time would go into pages that are new and empty.
+ */
+static void keep_memory(void) {
+        (void) mallopt(M_ARENA_MAX, 1);
+        (void) mallopt(M_MMAP_THRESHOLD, 32 << 20);
+        (void) mallopt(M_TRIM_THRESHOLD, 16 << 20);
+}
+
 int command_record(int argc, char **argv) {
         RecordOptions options;
         Record record;
@@ -582,6 +593,7 @@ int command_record(int argc, char **argv) {
         r = record_options_parse(&options, argc, argv);
         if (r <= 0)
                 return r < 0 ? EXIT_USAGE : EXIT_SUCCESS;
+        keep_memory();
         record_init(&record, &options);
         r = run(&record);
         record_done(&record);

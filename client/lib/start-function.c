@@ -31,6 +31,8 @@ static bool name_is_start(const char *name, bool interrupted) {
         };
         static const char *const cloners[] = { "clone", "__clone", "clone3", "__clone3" };
 
+        if (name[0] == '_' && name[1] == 'Z') /* most names of a program in C++, and none of these */
+                return false;
         for (size_t i = 0; i < ELEMENTSOF(names); i++)
                 if (strcmp(name, names[i]) == 0)
                         return true;
