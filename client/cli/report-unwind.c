@@ -127,9 +127,14 @@ static void print_row(FILE *out, const View *view, const RingsideTruncation *t, 
                 walk_end_text(t->end), fitted ? fitted : "");
 }
 
+static bool reaches_threshold(const View *view, const ReportOptions *options, const RingsideTruncation *t) {
+        return report_share(view, t->samples, t->weight) >= options->threshold;
+}
+
 int report_unwind(FILE *out, const View *view, const ReportOptions *options, const Style *style) {
         const RingsideTruncation *t;
         size_t n, shown = 0, left_out = 0;
+        bool any = false;
         int r;
 
         r = ringside_profile_get_truncations(view->profile, &t, &n);
@@ -141,9 +146,12 @@ int report_unwind(FILE *out, const View *view, const ReportOptions *options, con
                 print_tables(out, view, style);
                 return 0;
         }
-        fprintf(out, "%s  share   samples  %-*s%s%s\n", style->bold, REASON_COLUMNS, "reason", "where the stack ends", style->reset);
+        for (size_t i = 0; i < n; i++)
+                any |= reaches_threshold(view, options, &t[i]);
+        if (any && options->limit > 0)
+                fprintf(out, "%s  share   samples  %-*s%s%s\n", style->bold, REASON_COLUMNS, "reason", "where the stack ends", style->reset);
         for (size_t i = 0; i < n; i++) {
-                if (shown >= options->limit || report_share(view, t[i].samples, t[i].weight) < options->threshold) {
+                if (shown >= options->limit || !reaches_threshold(view, options, &t[i])) {
                         left_out++;
                         continue;
                 }

@@ -319,6 +319,9 @@ class Reading(CliTest):
         self.assert_narrow(text)
         self.assertIn("1 more left out", self.report("--unwind", "--limit=1"))
         self.assertIn("1 more left out", self.report("--unwind", "--threshold=9"))
+        none = self.report("--unwind", "--threshold=50")
+        self.assertIn("2 more left out", none)
+        self.assertNotIn("where the stack ends", none) # no head over nothing
         guessed = r"\n\n50 samples \({} %\) partly by frame pointers: there [^.]*\. That [^.]*\.\n$"
         self.assertRegex(text, guessed.format(r"5\.0"))
         self.assertNotIn("partly", self.report("--unwind", "--thread=worker"))
@@ -566,6 +569,18 @@ class Lists(FakeTest):
         events = json.loads(self.ok("events", "--format=json"))["events"]
         self.assertEqual([e["available"] for e in events], [True, False])
         self.assertIn("start one", self.fails(1, "events", env={"FAKE_LIST": "no-bus"}))
+
+    def test_output(self):
+        """-o as everywhere."""
+        for args, status in ((["events"], 0), (["events", "--format=json"], 0), (["doctor"], 1), (["doctor", "--format=json"], 1)):
+            direct = self.run_cli(*args, "-o", "-")
+            p = self.run_cli(*args, "-o", "out")
+            self.assertEqual((p.returncode, p.stdout), (status, b""), p.stderr)
+            with open(self.path("out"), "rb") as f:
+                self.assertEqual(f.read(), direct.stdout)
+            self.assertGreater(len(direct.stdout), 100)
+            self.fails(1, *args, "-o", "/nonexistent/out")
+            self.fails(1, *args, "-o", "/dev/full")
 
     def test_doctor(self):
         p = self.run_cli("doctor")
