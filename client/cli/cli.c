@@ -24,8 +24,8 @@ static size_t columns_of(int fd) {
         uint64_t n;
 
         if (isatty(fd) && ioctl(fd, TIOCGWINSZ, &size) == 0 && size.ws_col > 0)
-                return MAX(size.ws_col, COLUMNS_MIN);
-        if (e && parse_number(e, COLUMNS_MIN, 10000, &n) == 0)
+                return size.ws_col;
+        if (e && parse_number(e, 1, 10000, &n) == 0)
                 return n;
         return 80;
 }
@@ -39,13 +39,14 @@ void style_init(Style *ret, int fd) {
                 *ret = (Style){ "\033[1m", "\033[2m", "\033[32m", "\033[33m", "\033[1;31m", "\033[0m" };
         ret->utf8 = strcmp(nl_langinfo(CODESET), "UTF-8") == 0;
         ret->ellipsis = ret->utf8 ? "…" : "...";
-        ret->columns = columns_of(fd);
+        ret->terminal_columns = columns_of(fd);
+        ret->columns = MAX(ret->terminal_columns, (size_t) COLUMNS_MIN);
 }
 
 /* Behind a label of that many columns. Who reads a pipe or a file looks for whole lines. */
 static void print_text(const char *escaped, size_t label, const Style *style) {
         if (isatty(STDERR_FILENO))
-                text_wrap_hanging(stderr, escaped, label, MIN(style->columns, (size_t) ERROR_COLUMNS));
+                text_wrap_hanging(stderr, escaped, label, MIN(style->terminal_columns, (size_t) ERROR_COLUMNS));
         else
                 fprintf(stderr, "%s\n", escaped);
 }

@@ -32,7 +32,8 @@ typedef struct Style {
         const char *bold, *dim, *good, *note, *bad, *reset;
         const char *ellipsis;
         bool utf8;       /* may draw with more than ASCII */
-        size_t columns;  /* 80 where nothing else is known */
+        size_t columns;  /* to write in: 80 where nothing else is known, and no less than tables need */
+        size_t terminal_columns; /* that there are, though they be few */
 } Style;
 
 void style_init(Style *ret, int fd);

@@ -40,6 +40,7 @@ static bool terminal_is_ours(void) {
 void live_update(Live *live, uint64_t samples, uint64_t lost, unsigned waiting_for) {
         uint64_t now = live_now();
         char line[LINE_MAX_COLUMNS + 1], time[32], waiting[64] = "";
+        size_t size;
         Style style;
         int n;
 
@@ -50,11 +51,13 @@ void live_update(Live *live, uint64_t samples, uint64_t lost, unsigned waiting_f
         if (waiting_for > 0)
                 snprintf(waiting, sizeof(waiting), "; waiting for %u process%s, Ctrl-C ends", waiting_for,
                          waiting_for == 1 ? "" : "es");
-        n = snprintf(line, MIN(sizeof(line), style.columns), "%s, %" PRIu64 " samples, %" PRIu64 " lost%s",
+        /* A line that wraps is not overwritten by the next. */
+        size = MIN(sizeof(line), style.terminal_columns);
+        n = snprintf(line, size, "%s, %" PRIu64 " samples, %" PRIu64 " lost%s",
                      text_duration(time, sizeof(time), now - live->start), samples, lost, waiting);
-        n = MIN(n, (int) MIN(sizeof(line), style.columns) - 1);
+        n = MIN(n, (int) size - 1);
         /* The cursor goes back to the start: what the program prints next overwrites the line. */
-        fprintf(live->out, "\r%-*s\r", MAX(live->width, n), line);
+        fprintf(live->out, "\r%-*s\r", MAX(MIN(live->width, (int) size - 1), n), line);
         fflush(live->out);
         live->width = n;
 }

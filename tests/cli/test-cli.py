@@ -956,6 +956,11 @@ class Recording(FakeTest):
         self.assertTrue(2 <= len(lines) <= most, text)
         self.assert_narrow("\n".join(lines), 79)
         self.assertNotRegex(on_terminal(self, ["record", "-q", "--", "sleep", "1"])[0], "samples")
+        # As much of it as there is room for, or it could not be overwritten.
+        text, _ = on_terminal(self, ["record", "--", "sleep", "1"], columns=12, env={"COLUMNS": "12"})
+        lines = re.findall(r"\r([^\r\n]+)\r", text)
+        self.assertTrue(lines, text)
+        self.assert_narrow("\n".join(lines), 11)
         # Not over a program that has taken the screen.
         text, _ = on_terminal(self, ["record", "--", "sh", "-c", "stty raw; sleep 1; stty sane"])
         self.assertNotRegex(text, r"\r[^\r\n]*samples, \d+ lost *\r")
