@@ -105,7 +105,9 @@ class OwnTest(AgentTest):
         self.assertNotIn("you are asked", text)
 
     def test_ctrl_c_at_the_password(self):
-        text, status = ask("ringside record -- echo RAN; echo STATUS $?; stty -a", b"\x03")
+        # The agent, which has set the terminal, sets it back, and may be the last of the two to end.
+        echoes = "i=0; while [ $i -lt 300 ] && ! stty -a | grep -q ' echo '; do sleep 0.1; i=$((i + 1)); done"
+        text, status = ask(f"ringside record -- echo RAN; echo STATUS $?; {echoes}; stty -a", b"\x03")
         self.assertIn("STATUS 130", text)
         self.assertNotIn("RAN\r\n", text)
         self.assertRegex(text, r"[^-]echo ")
