@@ -116,6 +116,25 @@ void check_paranoid(RingsideCheck *check, const char *root, const RingsideEventI
                 check_set(check, RINGSIDE_CHECK_OK, NULL, "kernel.perf_event_paranoid is %ld", value);
 }
 
+/*
+ * Whether an owner is nobody this process knows: in a user namespace that is how the kernel shows every user without a
+ * number there, and root may be one of these.
+ */
+static bool is_unmapped(const char *root, uid_t uid) {
+        unsigned long long first, outside, n, overflow = 65534;
+        char text[4096];
+
+        if (read_below(root, "/proc/sys/kernel/overflowuid", text, sizeof(text)) > 0)
+                overflow = strtoull(text, NULL, 10);
+        if (uid != overflow || read_below(root, "/proc/self/uid_map", text, sizeof(text)) <= 0)
+                return false;
+        /* A namespace that has a number for everybody is the machine's own, or as good: then it is a user of this number. */
+        for (char *line = text; *line; line += strcspn(line, "\n"), line += *line == '\n')
+                if (sscanf(line, "%llu %llu %llu", &first, &outside, &n) == 3 && first <= uid && uid - first < n)
+                        return false;
+        return true;
+}
+
 static void check_installation(RingsideCheck *check, const char *root) {
         static const char *const files[] = {
                 "/usr/share/dbus-1/system-services/" HELPER_NAME ".service",
@@ -138,6 +157,9 @@ static void check_installation(RingsideCheck *check, const char *root) {
         if (stat(path, &st) < 0)
                 check_set(check, RINGSIDE_CHECK_FAILED, "Install ringside completely.", "%s: %s", helper_path(),
                           strerror(errno));
+        else if ((st.st_mode & 07777) == 0711 && is_unmapped(root, st.st_uid))
+                check_set(check, RINGSIDE_CHECK_NOTE, NULL,
+                          "all files are there; whose they are cannot be judged in this user namespace");
         else if (st.st_uid != 0 || (st.st_mode & 07777) != 0711)
                 check_set(check, RINGSIDE_CHECK_FAILED,
                           "chown root:root and chmod 0711: a helper that its own user can read can be traced.",

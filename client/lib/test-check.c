@@ -156,6 +156,30 @@ static void test_installation(void **state) {
         assert_int_equal(result_of(m, "installation", "policy"), RINGSIDE_CHECK_FAILED);
 }
 
+/* Whose namespace has no number for root sees root's files as nobody's, which are as they should be. */
+static void test_user_namespace(void **state) {
+        Machine *m = *state;
+        char full[512];
+
+        if (geteuid() != 0)
+                skip();
+        (void) snprintf(full, sizeof(full), "%s%s", m->root, helper_path());
+        assert_int_equal(chown(full, 65533, 65533), 0);
+        write_file(m, "/proc/sys/kernel/overflowuid", "65533\n", 0644);
+        assert_int_equal(result_of(m, "installation", "owner 65533"), RINGSIDE_CHECK_FAILED);
+        write_file(m, "/proc/self/uid_map", "         0          0 4294967295\n", 0644);
+        assert_int_equal(result_of(m, "installation", "owner 65533"), RINGSIDE_CHECK_FAILED);
+        write_file(m, "/proc/self/uid_map", "         0       1000          1\n         1     100000      65536\n", 0644);
+        assert_int_equal(result_of(m, "installation", "owner 65533"), RINGSIDE_CHECK_FAILED);
+        write_file(m, "/proc/self/uid_map", "      1000       1000          1\n", 0644);
+        assert_int_equal(result_of(m, "installation", "cannot be judged in this user namespace"), RINGSIDE_CHECK_NOTE);
+        assert_int_equal(chmod(full, 0755), 0);
+        assert_int_equal(result_of(m, "installation", "has mode 0755"), RINGSIDE_CHECK_FAILED);
+        assert_int_equal(chmod(full, 0711), 0);
+        assert_int_equal(chown(full, 1000, 1000), 0);
+        assert_int_equal(result_of(m, "installation", "owner 1000"), RINGSIDE_CHECK_FAILED);
+}
+
 /* With an address where nobody listens. */
 static void test_no_bus(void **state) {
         Machine *m = *state;
@@ -173,6 +197,7 @@ int main(void) {
                 cmocka_unit_test_setup_teardown(test_paranoid, setup, teardown),
                 cmocka_unit_test_setup_teardown(test_kernel_names, setup, teardown),
                 cmocka_unit_test_setup_teardown(test_installation, setup, teardown),
+                cmocka_unit_test_setup_teardown(test_user_namespace, setup, teardown),
                 cmocka_unit_test_setup_teardown(test_no_bus, setup, teardown),
         };
 
