@@ -38,6 +38,12 @@ const volatile bool weighted[RS_EVENTS_MAX] = {};
 struct rs_namespace helper_pid_ns = {};
 
 /*
+ * With targets, in units of each event: what it has counted of tasks that the rule hides. The events themselves cannot be
+ * told who is hidden, and their counts are told; so the session, the only one to see this, takes it off.
+ */
+__u64 hidden_count[RS_EVENTS_MAX] = {};
+
+/*
  * Which stacks are in the ring already: the slot's id, by 16 of the id's bits. In their place stands of which state of the
  * address space the mappings of all its callers are known, 0: of none.
  */
@@ -423,6 +429,8 @@ static __always_inline int sample_take(struct sample_context *ctx, __u32 event) 
 
         numbers = rule_admits(bpf_get_current_task());
         if (!numbers) {
+                if (targeted)
+                        __sync_fetch_and_add(&hidden_count[event], ctx->sample_period);
                 if (!idle_is_interrupted(task, ctx))
                         return 0;
                 sample.r.flags = RS_SAMPLE_IDLE;

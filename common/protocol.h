@@ -236,7 +236,10 @@ struct rs_targeted {
         __u32 pad;
 };
 
-/* What the kernel counted for the task-bound events, to estimate what was never sampled. */
+/*
+ * What the kernel counted for the task-bound events, to estimate what was never sampled: of tasks that the access rule
+ * shows, to within a sample each time that one is hidden or shown again.
+ */
 struct rs_statistics {
         struct rs_message m;
         __u64 count[RS_EVENTS_MAX];   /* in units of the event, 0 where not task-bound */

@@ -534,15 +534,26 @@ void sampler_stop(Sampler *sampler) {
         }
 }
 
-void sampler_read_counts(Sampler *sampler, struct perf_event_count *ret_counts) {
-        memset(ret_counts, 0, sizeof(*ret_counts) * RS_EVENTS_MAX);
+void sampler_read_counts(Sampler *sampler, struct rs_statistics *ret) {
+        uint64_t hidden[RS_EVENTS_MAX];
+
+        /* First, so that the counts have all of it. */
+        memcpy(hidden, sampler->skeleton->bss->hidden_count, sizeof(hidden));
         for (size_t i = 0; i < sampler->n_events; i++) {
-                struct perf_event_count count, *sum = &ret_counts[sampler->events[i].event];
+                const uint32_t event = sampler->events[i].event;
+                struct perf_event_count count;
 
                 if (read(sampler->events[i].perf_fd, &count, sizeof(count)) != sizeof(count))
                         continue;
-                sum->count += count.count;
-                sum->enabled += count.enabled;
-                sum->running += count.running;
+                ret->count[event] += count.count;
+                ret->enabled[event] += count.enabled;
+                ret->running[event] += count.running;
+        }
+        for (size_t i = 0; i < RS_EVENTS_MAX; i++) {
+                const double told = hidden[i] < ret->count[i] ? 1 - (double) hidden[i] / ret->count[i] : 0;
+
+                ret->count[i] -= MIN(ret->count[i], hidden[i]);
+                ret->enabled[i] *= told;
+                ret->running[i] *= told;
         }
 }

@@ -74,5 +74,5 @@ int sampler_set_rate(Sampler *sampler, uint32_t event, uint32_t rate);
 
 int sampler_start(Sampler *sampler);
 void sampler_stop(Sampler *sampler);
-/* Sums by event of the grant, arrays of RS_EVENTS_MAX. */
-void sampler_read_counts(Sampler *sampler, struct perf_event_count *ret_counts);
+/* Adds up counts and times by event, of tasks that the rule shows. */
+void sampler_read_counts(Sampler *sampler, struct rs_statistics *ret);

@@ -406,19 +406,13 @@ static int session_stop(Session *session, const union rs_any_message *any, _unus
 }
 
 static int session_stats(Session *session, const union rs_any_message *any, _unused_ Packet *packet) {
-        struct perf_event_count counts[RS_EVENTS_MAX];
         struct rs_statistics answer = {};
 
         answer_init(&answer.m, &any->m, RS_OK, 0);
         /* CPU-wide counts are everybody's, not this user's. */
-        if (session->grant.grants & RS_GRANT_TARGETS) {
-                sampler_read_counts(session->sampler, counts);
-                for (size_t i = 0; i < RS_EVENTS_MAX; i++) {
-                        answer.count[i] = counts[i].count;
-                        answer.enabled[i] = counts[i].enabled;
-                        answer.running[i] = counts[i].running;
-                }
-        } else
+        if (session->grant.grants & RS_GRANT_TARGETS)
+                sampler_read_counts(session->sampler, &answer);
+        else
                 session_check_cpus(session);
         answer.missed = session->missed;
         return session_send(session, &answer.m, sizeof(answer), NULL, 0);

@@ -92,8 +92,7 @@ int sampler_start(_unused_ Sampler *sampler) {
 void sampler_stop(_unused_ Sampler *sampler) {
 }
 
-void sampler_read_counts(_unused_ Sampler *sampler, struct perf_event_count *ret_counts) {
-        memset(ret_counts, 0, sizeof(*ret_counts) * RS_EVENTS_MAX);
+void sampler_read_counts(_unused_ Sampler *sampler, _unused_ struct rs_statistics *ret) {
 }
 
 int sampler_new(_unused_ Sampler **ret, _unused_ uint32_t id, _unused_ const struct rs_grant *grant,
