@@ -287,6 +287,7 @@ static int open_sources(Record *record) {
  */
 static void session_ended(Record *record, int r) {
         const RingsideError *error = ringside_session_get_error(record->session);
+        const char *why = error->code == r ? error->text : r > -4096 ? strerror(-r) : "damaged data";
 
         live_clear(&record->live);
         record->ended = true;
@@ -294,7 +295,8 @@ static void session_ended(Record *record, int r) {
         if (error->code == r)
                 cli_error_library(error, r);
         else
-                cli_error(NULL, "The recording cannot be continued: %s", r > -4096 ? strerror(-r) : "damaged data");
+                cli_error(NULL, "The recording cannot be continued: %s", why);
+        (void) ringside_recorder_put_ended(record->recorder, why);
         record->done = !record->command || record->command_ended;
         cli_error(NULL, "What was recorded is kept%s", record->done ? "" : "; waiting for the command to end");
 }

@@ -33,6 +33,7 @@ static int add_strings(struct json_object *object, const char *key, const char *
 static int add_recording(struct json_object *object, const View *view) {
         const RingsideRecordingInfo *info = view->info;
         struct json_object *recording = json_object_new_object();
+        char ended[384];
 
         TRY(json_add(object, "recording", recording));
         TRY(json_add_string(recording, "path", view->path));
@@ -49,6 +50,7 @@ static int add_recording(struct json_object *object, const View *view) {
         TRY(json_add(recording, "start_realtime_ns", json_object_new_int64(info->start_realtime)));
         TRY(json_add_u64(recording, "duration_ns", info->duration));
         TRY(json_add_bool(recording, "finished", info->finished));
+        TRY(json_add_string(recording, "ended", summary_ended_text(ended, sizeof(ended), info) ? ended : ""));
         TRY(json_add(recording, "exit_status", json_object_new_int(info->exit_status)));
         TRY(json_add_u64(recording, "samples", info->samples));
         TRY(json_add_u64(recording, "lost", summary_lost(info)));

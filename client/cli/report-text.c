@@ -113,7 +113,7 @@ static void print_header(FILE *out, const View *view, const Style *style) {
         const RingsideRecordingInfo *info = view->info;
         const RingsideEvent *event = report_event(view);
         const char *advice = summary_frame_pointer_advice(info);
-        char line[512], never[256], missed[128], hidden[256];
+        char line[512], ended[384], never[256], missed[128], hidden[256];
 
         header_line(out, style, "Recording", view->path);
         header_command(out, info, style);
@@ -130,6 +130,10 @@ static void print_header(FILE *out, const View *view, const Style *style) {
         header_filter(out, view, style);
         header_samples(out, view, style);
         fputc('\n', out);
+        if (summary_ended_text(ended, sizeof(ended), info)) {
+                text_wrap(out, ended, 0, style->columns);
+                fputc('\n', out);
+        }
         if (summary_never_taken_text(never, sizeof(never), info)) {
                 text_wrap(out, never, 0, style->columns);
                 fputc('\n', out);

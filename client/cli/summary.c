@@ -148,6 +148,17 @@ char *summary_hidden_text(char *dst, size_t size, const RingsideRecordingInfo *i
         return dst;
 }
 
+char *summary_ended_text(char *dst, size_t size, const RingsideRecordingInfo *info) {
+        char ended[32], duration[32], why[256];
+
+        if (!info->ended_why || !info->ended_why[0])
+                return NULL;
+        snprintf(dst, size, "Sampling ended after %s of %s: %s.", text_duration(ended, sizeof(ended), info->ended),
+                 text_duration(duration, sizeof(duration), MAX(info->duration, info->ended)),
+                 ringside_escape(why, sizeof(why), info->ended_why));
+        return dst;
+}
+
 static void print_numbers(const char *path, const RingsideRecordingInfo *info) {
         char time[32], bytes[32], event[256];
         _cleanup_free_ char *escaped = text_escape(path);
@@ -205,7 +216,7 @@ int summary_print(const char *path, RingsideRecorder *recorder, bool asked, Ring
         _cleanup_free_ char *quoted = text_quote(path), *escaped = quoted ? text_escape(quoted) : NULL;
         const RingsideRecordingInfo *info;
         const char *advice;
-        char never[256], missed[128], hidden[256];
+        char ended[384], never[256], missed[128], hidden[256];
         Style style;
         int r;
 
@@ -216,6 +227,8 @@ int summary_print(const char *path, RingsideRecorder *recorder, bool asked, Ring
         info = ringside_recording_get_info(recording);
         style_init(&style, STDERR_FILENO);
         print_numbers(path, info);
+        if (summary_ended_text(ended, sizeof(ended), info))
+                text_wrap(stderr, ended, 0, style.columns);
         if (summary_never_taken_text(never, sizeof(never), info))
                 text_wrap(stderr, never, 0, style.columns);
         if (summary_missed_text(missed, sizeof(missed), info))

@@ -40,5 +40,7 @@ const char *summary_kernel_advice(const RingsideRecordingInfo *info, bool asked)
  */
 const char *summary_empty(const RingsideRecordingInfo *info);
 char *summary_hidden_text(char *dst, size_t size, const RingsideRecordingInfo *info);
+/* That sampling ended before the recording did, when, and why; NULL where it did not. */
+char *summary_ended_text(char *dst, size_t size, const RingsideRecordingInfo *info);
 /* CPU time that no event covered; NULL where there was none. */
 char *summary_missed_text(char *dst, size_t size, const RingsideRecordingInfo *info);

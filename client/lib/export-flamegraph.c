@@ -194,6 +194,8 @@ static json_object *new_info(const RingsideRecordingInfo *info, const Flamegraph
             !set(object, "start", json_object_new_int64(info->start_realtime / 1000000)) ||
             !set(object, "duration", json_object_new_uint64(info->duration)) ||
             !set(object, "finished", json_object_new_boolean(info->finished)) ||
+            !set(object, "ended", json_object_new_uint64(info->ended)) ||
+            !set(object, "endedWhy", new_string(info->ended_why ?: "", INFO_MAX_BYTES)) ||
             !set(object, "recorded", json_object_new_uint64(info->samples)) ||
             !set(object, "taken", json_object_new_uint64(statistics->taken)) ||
             !set(object, "lost", json_object_new_uint64(count_lost(info))) ||

@@ -41,6 +41,7 @@
 #define ROW_BYTES 32
 /* How long finishing waits for others who read the file. */
 #define FINISH_WAIT_NS (10000 * NSEC_PER_MSEC)
+#define ENDED_WHY_MAX 256
 
 struct RingsideRecorder {
         char *path;
@@ -65,6 +66,8 @@ struct RingsideRecorder {
         uint64_t hidden; /* processes that went out of sight */
         RingsideRecorderStatistics statistics;
         RingsideStatistics session_statistics;
+        char ended_why[ENDED_WHY_MAX]; /* "": it has not */
+        int64_t ended; /* ns since the start */
 };
 
 /* ---- the thread ---- */
@@ -94,15 +97,34 @@ static void publish_statistics(RingsideRecorder *recorder) {
         (void) pthread_mutex_unlock(&recorder->lock);
 }
 
+/* That and why sampling has ended, if it has. Only readers know until when a recording went on. */
+static int write_ended(RingsideRecorder *recorder) {
+        char why[ENDED_WHY_MAX], value[32];
+        int r;
+
+        (void) pthread_mutex_lock(&recorder->lock);
+        memcpy(why, recorder->ended_why, sizeof(why));
+        (void) snprintf(value, sizeof(value), "%" PRId64, recorder->ended);
+        (void) pthread_mutex_unlock(&recorder->lock);
+        if (!why[0])
+                return 0;
+        r = store_put_meta(recorder->store, "ended", value);
+        return r < 0 ? r : store_put_meta(recorder->store, "ended_why", why);
+}
+
 static int write_statistics(RingsideRecorder *recorder) {
         RingsideStatistics statistics;
         uint64_t truncated;
         int64_t elapsed = (int64_t) (now_ns(CLOCK_BOOTTIME) - recorder->start.boottime);
+        int r;
 
         (void) pthread_mutex_lock(&recorder->lock);
         statistics = recorder->session_statistics;
         truncated = recorder->statistics.truncated;
         (void) pthread_mutex_unlock(&recorder->lock);
+        r = write_ended(recorder);
+        if (r < 0)
+                return r;
         return store_put_statistics(recorder->store, elapsed, &statistics, atomic_load(&recorder->dropped), truncated);
 }
 
@@ -375,6 +397,18 @@ int ringside_recorder_push(const RingsideRecord *record, void *userdata) {
 int ringside_recorder_put_statistics(RingsideRecorder *recorder, const RingsideStatistics *statistics) {
         (void) pthread_mutex_lock(&recorder->lock);
         recorder->session_statistics = *statistics;
+        (void) pthread_mutex_unlock(&recorder->lock);
+        return atomic_load(&recorder->failed);
+}
+
+int ringside_recorder_put_ended(RingsideRecorder *recorder, const char *why) {
+        if (!why[0])
+                return -EINVAL;
+        (void) pthread_mutex_lock(&recorder->lock);
+        if (!recorder->ended_why[0]) {
+                (void) snprintf(recorder->ended_why, sizeof(recorder->ended_why), "%s", why);
+                recorder->ended = (int64_t) (now_ns(CLOCK_BOOTTIME) - recorder->start.boottime);
+        }
         (void) pthread_mutex_unlock(&recorder->lock);
         return atomic_load(&recorder->failed);
 }

@@ -326,6 +326,7 @@ static int meta_row(sqlite3_stmt *row, void *userdata) {
                 { "scope", &recording->scope },
                 { "kernel_frames", &recording->kernel_frames },
                 { "unwind", &recording->unwind },
+                { "ended_why", &recording->ended_why },
         };
         _cleanup_free_ char *key = row_string(row, 0), *value = row_string(row, 1);
         int64_t n;
@@ -348,6 +349,8 @@ static int meta_row(sqlite3_stmt *row, void *userdata) {
                 info->n_cpus = MIN(n, 1 << 20);
         else if (strcmp(key, "hidden") == 0 && parse_number(value, 0, &n))
                 info->hidden = n;
+        else if (strcmp(key, "ended") == 0 && parse_number(value, 0, &n))
+                info->ended = n;
         else if (strcmp(key, "exit_status") == 0 && parse_number(value, -1, &n))
                 info->exit_status = MIN(n, INT32_MAX);
         else if (strcmp(key, "finished") == 0 && parse_number(value, 0, &n)) {
@@ -437,7 +440,7 @@ static int read_info(RingsideRecording *recording, RingsideError *error) {
         RingsideRecordingInfo *info = &recording->info;
         char **const texts[] = { &recording->command, &recording->hostname, &recording->kernel,
                                 &recording->grant,   &recording->scope,    &recording->kernel_frames,
-                                &recording->unwind };
+                                &recording->unwind,  &recording->ended_why };
         int r;
 
         info->exit_status = -1;
@@ -474,6 +477,7 @@ static int read_info(RingsideRecording *recording, RingsideError *error) {
         info->grant = recording->grant;
         info->scope = recording->scope;
         info->kernel_frames = recording->kernel_frames;
+        info->ended_why = recording->ended_why;
         info->unwind = strcmp(recording->unwind, "table") == 0 ? "table" : "fp"; /* "frame-pointer" in older ones */
         info->events = recording->events;
         info->targets = (const char *const *) recording->targets;
@@ -531,6 +535,7 @@ RingsideRecording *ringside_recording_free(RingsideRecording *recording) {
         free(recording->scope);
         free(recording->kernel_frames);
         free(recording->unwind);
+        free(recording->ended_why);
         free(recording->events);
         list_free(recording->targets, recording->info.n_targets);
         list_free(recording->labels, recording->info.n_labels);

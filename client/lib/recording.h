@@ -20,7 +20,7 @@ struct RingsideRecording {
         sqlite3 *db;
         int64_t work; /* steps of SQLite's machine that the query under way may still take, in thousands */
         RingsideRecordingInfo info;
-        char *command, *hostname, *kernel, *grant, *scope, *kernel_frames, *unwind; /* what info points to */
+        char *command, *hostname, *kernel, *grant, *scope, *kernel_frames, *unwind, *ended_why; /* what info points to */
         RingsideEvent *events;
         char **targets, **labels;
 };

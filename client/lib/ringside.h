@@ -357,6 +357,11 @@ RINGSIDE_PUBLIC int ringside_recorder_new(RingsideRecorder **ret, const char *pa
 RINGSIDE_PUBLIC int ringside_recorder_push(const RingsideRecord *record, void *recorder);
 /* Once a second or so: the counters, so that they survive a crash. */
 RINGSIDE_PUBLIC int ringside_recorder_put_statistics(RingsideRecorder *recorder, const RingsideStatistics *statistics);
+/*
+ * Sampling has ended just now, though the recording goes on: why, in a few words without an end mark, as an error's text. Only
+ * the first is kept. -EINVAL: no words.
+ */
+RINGSIDE_PUBLIC int ringside_recorder_put_ended(RingsideRecorder *recorder, const char *why);
 /* Processes seen that have not ended, as far as the records told. */
 RINGSIDE_PUBLIC unsigned ringside_recorder_get_n_alive(RingsideRecorder *recorder);
 RINGSIDE_PUBLIC int ringside_recorder_get_statistics(RingsideRecorder *recorder, RingsideRecorderStatistics *ret);
@@ -402,6 +407,8 @@ typedef struct RingsideRecordingInfo {
         const char *const *targets; /* kind and label, as "process 1234", in order */
         unsigned n_labels;
         const char *const *labels;  /* "key=value" */
+        uint64_t ended;           /* ns from start until sampling ended before the recording did, */
+        const char *ended_why;    /* and why; "": it did not */
 } RingsideRecordingInfo;
 
 /* Opens read-only; a file that is hostile or damaged is refused with RINGSIDE_E_RECORDING. */

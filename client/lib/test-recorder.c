@@ -76,6 +76,7 @@ static void test_whole(void **state) {
         info = ringside_recording_get_info(recording);
         assert_true(info->finished);
         assert_int_equal(info->exit_status, 3 << 8);
+        assert_string_equal(info->ended_why, "");
         assert_int_equal(info->samples, 50);
         assert_int_equal(info->statistics.taken, 60);
         assert_int_equal(info->statistics.lost, 10);
@@ -100,6 +101,29 @@ static void test_whole(void **state) {
         assert_string_equal(rows[0].name, "recorded_function");
         assert_int_equal(rows[0].self_samples, 50);
         assert_int_equal(rows[0].self_weight, 50);
+}
+
+/* Known as soon as it is known at all: the recorder may be killed while the command goes on. */
+static void test_ended(void **state) {
+        Place *place = *state;
+        _cleanup_(ringside_recorder_freep) RingsideRecorder *recorder = start(place, NULL);
+        _cleanup_(ringside_recording_freep) RingsideRecording *recording = NULL;
+        const RingsideRecordingInfo *info;
+
+        assert_int_equal(ringside_recorder_put_ended(recorder, ""), -EINVAL);
+        assert_return_code(ringside_recorder_put_ended(recorder, "the helper has ended"), 0);
+        assert_return_code(ringside_recorder_put_ended(recorder, "and again"), 0);
+        for (int i = 0; i < 6000 && count_rows(place->file, "meta WHERE key='ended_why'") == 0; i++)
+                usleep(10000);
+        assert_return_code(ringside_recording_open(&recording, place->file, NULL), 0);
+        assert_string_equal(ringside_recording_get_info(recording)->ended_why, "the helper has ended");
+        recording = ringside_recording_free(recording);
+
+        assert_return_code(ringside_recorder_finish(recorder, -1, NULL), 0);
+        assert_return_code(ringside_recording_open(&recording, place->file, NULL), 0);
+        info = ringside_recording_get_info(recording);
+        assert_string_equal(info->ended_why, "the helper has ended");
+        assert_in_range(info->ended, 1, info->duration - 1);
 }
 
 static void test_refused(void **state) {
@@ -285,6 +309,7 @@ int main(void) {
                 TEST(test_refused),
                 TEST(test_full_queue),
                 TEST(test_long_reader),
+                TEST(test_ended),
                 TEST(test_unfinished),
                 TEST(test_commits_by_itself),
                 TEST(test_disk_full),

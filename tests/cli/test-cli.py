@@ -881,8 +881,31 @@ class Recording(FakeTest):
         self.assertIn("What was recorded is kept; waiting for the command", p.stderr.decode())
         self.assertTrue(os.path.exists(self.path("done")))
         self.assertTrue(self.info()["finished"])
-        p = self.record("-d", "20", status=1, env={"FAKE_END_MS": "100"})
+        said = r"Sampling ended after \d+ ms of \d+\.\d s: The helper ended the session\."
+        self.assertRegex(self.info()["ended"], f"^{said}$")
+        for text in (p.stderr.decode(), self.ok("report")):
+            self.assertRegex(text, f"(?m)^{said}$")
+        p = self.record("-o", "all", "-d", "20", status=1, env={"FAKE_END_MS": "100"})
         self.assertIn("What was recorded is kept\n", p.stderr.decode())
+        self.record("-o", "whole", "--", "true")
+        self.assertEqual(self.info("whole")["ended"], "")
+        self.assertNotIn("Sampling ended", self.ok("report", "whole"))
+
+    def test_hostile_end(self):
+        """Why sampling ended is what the file says."""
+        self.record("-q", "-o", "x", "--", "sleep", "0.6")
+        db = sqlite3.connect(self.path("x"))
+        db.execute("INSERT INTO meta VALUES('ended', '999999999999999')")
+        db.execute("INSERT INTO meta VALUES('ended_why', ?)", ("\033[31m</script><script>alert(1)</script>" * 400,))
+        db.commit()
+        db.close()
+        text = self.ok("report", "x")
+        self.assertRegex(text, r"(?m)^Sampling ended after 277 h 46 min of 277 h 46 min:\s\\x1b\[31m")
+        self.assert_harmless(text)
+        self.assert_narrow(text)
+        page = self.ok("flamegraph", "-o", "-", "x")
+        self.assertTrue('"ended":999999999999999,"endedWhy":"' in page)
+        self.assertFalse("<script>alert" in page)
 
     def test_summary(self):
         p = self.record("--unwind=fp", "--", "sleep", "0.6", env={"FAKE_BAD_FP": "1"})

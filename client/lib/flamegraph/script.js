@@ -592,6 +592,8 @@ function showFacts() {
     fact('Host', info.kernel ? `${info.host} (${info.kernel})` : info.host);
     fact('Recorded', dateText(info.start));
     fact('Duration', info.finished ? time(info.duration) : `${time(info.duration)}, not finished`, !info.finished);
+    if (info.endedWhy)
+        fact('Sampling ended', `after ${time(info.ended)}: ${info.endedWhy}`, true);
     fact('Event', eventText());
     fact('Samples', samples === info.recorded ? count(samples) : `${count(samples)} of ${count(info.recorded)} recorded`);
     fact('Lost', info.lost > 0 ? `${count(info.lost)} (${share(info.lost, info.taken)})` : '0', info.lost > 0);
