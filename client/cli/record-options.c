@@ -16,7 +16,8 @@
 #define FRAMES_MAX 255
 #define TABLE_MIN (UINT64_C(4) << 20)
 #define TABLE_MAX (UINT64_C(64) << 20)
-#define TABLE_DEFAULT (UINT64_C(32) << 20)
+#define TABLE_DEFAULT (UINT64_C(16) << 20)
+#define TABLE_DEFAULT_ALL (UINT64_C(32) << 20) /* with everybody's programs */
 
 static const char help_text[] =
         "Usage: ringside record [OPTION...] [--] COMMAND [ARGUMENT...]\n"
@@ -50,13 +51,14 @@ static const char help_text[] =
         "      --helper=WHICH     bus, direct or auto (default): direct for root\n"
         "      --no-ask           Never ask for a password, fail instead\n"
         "      --ring-size=BYTES  Buffer between kernel and recorder: a power of two,\n"
-        "                         at least 64K; K and M may follow; default 8M\n"
+        "                         at least 64K; K and M may follow; default 8M, or less\n"
+        "                         if there is less\n"
         "      --max-frames=N     Callers in a stack, 1 to 255, default 127\n"
         "      --unwind=HOW       How stacks are walked. table: by tables of programs'\n"
         "                         files; fp: by frame pointers, where programs have them;\n"
-        "                         auto (default): table, if memory is granted for it\n"
+        "                         auto (default): table, if memory is left for it\n"
         "      --table-size=BYTES Memory for these tables: a power of two from 4M to 64M,\n"
-        "                         default 32M\n"
+        "                         default 16M, with -a 32M, or less if there is less\n"
         "      --label=KEY=VALUE  Kept in the recording; may be repeated\n"
         "  -q, --quiet            No live line and no summary\n"
         "  -h, --help             Show this help\n"
@@ -206,7 +208,7 @@ static int set_sizes(RecordOptions *o, int c, const char *s) {
                 return parse_power(s, RING_MIN, RING_MAX, &o->ring_size) ?
                                0 : wrong("--ring-size", s, "a power of two from 64K to 64M, as in 8M");
         return parse_power(s, TABLE_MIN, TABLE_MAX, &o->table_size) ?
-                       0 : wrong("--table-size", s, "a power of two from 4M to 64M, as in 32M");
+                       0 : wrong("--table-size", s, "a power of two from 4M to 64M, as in 16M");
 }
 
 static int set_unwind(RecordOptions *o, const char *s) {
@@ -395,8 +397,9 @@ int record_options_parse(RecordOptions *ret, int argc, char **argv) {
         r = check_combination(&o);
         if (r < 0)
                 return r;
+        o.table_size_named = o.table_size > 0;
         if (o.table_size == 0 && o.unwind != RECORD_UNWIND_FP)
-                o.table_size = TABLE_DEFAULT;
+                o.table_size = o.all ? TABLE_DEFAULT_ALL : TABLE_DEFAULT;
         *ret = o;
         return 1;
 }

@@ -51,6 +51,7 @@ typedef struct RecordOptions {
         unsigned max_frames; /* 0: the default */
         enum RecordUnwind unwind;
         uint64_t table_size; /* bytes, 0 with frame pointers only */
+        bool table_size_named; /* or it is the default */
         const char *labels[RECORD_LABELS_MAX + 1]; /* ends with NULL */
         char **command;      /* argv, NULL: none */
 } RecordOptions;

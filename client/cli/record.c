@@ -23,6 +23,7 @@
 #include "cli.h"
 #include "command.h"
 #include "live.h"
+#include "record-memory.h"
 #include "record-options.h"
 #include "record-path.h"
 #include "record-targets.h"
@@ -149,23 +150,6 @@ static bool may_ask(const RecordOptions *o) {
         return !o->no_ask && o->helper != RINGSIDE_HELPER_DIRECT && geteuid() != 0 && agent_somebody_there();
 }
 
-/* Tables take most of a session's memory, and a recording without them is better than none. */
-static bool is_short_of_memory(const Record *record, int r) {
-        return r == RINGSIDE_E_BUDGET && record->options->unwind == RECORD_UNWIND_AUTO &&
-               strstr(ringside_session_get_error(record->session)->text, "memory");
-}
-
-static int open_without_tables(Record *record) {
-        int r;
-
-        r = ringside_session_set_table_size(record->session, 0);
-        if (r >= 0)
-                r = ringside_session_open(record->session);
-        if (r >= 0 && !record->options->quiet)
-                fputs("Stacks are walked by frame pointers: no memory is left for --table-size\n", stderr);
-        return r;
-}
-
 /* Signals are not blocked yet: Ctrl-C at the password ends everything, and nothing exists yet. */
 static int open_session(Record *record) {
         bool ask = may_ask(record->options);
@@ -183,9 +167,7 @@ static int open_session(Record *record) {
                 return session_fail(record, r);
         if (ask)
                 agent_start(&agent);
-        r = ringside_session_open(record->session);
-        if (is_short_of_memory(record, r))
-                r = open_without_tables(record);
+        r = record_memory_open(record->session, record->options);
         agent_stop(&agent);
         record->wrong_usage = r == RINGSIDE_E_INVALID;
         return r < 0 ? session_fail(record, r) : 0;

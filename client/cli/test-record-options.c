@@ -35,7 +35,7 @@ static void test_defaults(_unused_ void **state) {
         assert_null(o.command);
         assert_null(o.output);
         assert_int_equal(o.n_targets + o.n_events, 0);
-        assert_true(o.unwind == RECORD_UNWIND_AUTO && o.table_size == 32 << 20);
+        assert_true(o.unwind == RECORD_UNWIND_AUTO && o.table_size == 16 << 20 && !o.table_size_named);
         assert_true(o.frequency == 0 && o.duration == 0 && o.ring_size == 0 && o.max_frames == 0);
         assert_int_equal(o.helper, RINGSIDE_HELPER_AUTO);
         assert_false(o.no_ask || o.no_wait || o.no_inherit || o.quiet);
@@ -47,9 +47,9 @@ static void test_unwind(_unused_ void **state) {
         assert_int_equal(parse(&o, "--unwind fp"), 1);
         assert_true(o.unwind == RECORD_UNWIND_FP && o.table_size == 0);
         assert_int_equal(parse(&o, "--unwind table"), 1);
-        assert_true(o.unwind == RECORD_UNWIND_TABLE && o.table_size == 32 << 20);
+        assert_true(o.unwind == RECORD_UNWIND_TABLE && o.table_size == 16 << 20 && !o.table_size_named);
         assert_int_equal(parse(&o, "--table-size 64M --unwind=auto"), 1);
-        assert_true(o.unwind == RECORD_UNWIND_AUTO && o.table_size == 64 << 20);
+        assert_true(o.unwind == RECORD_UNWIND_AUTO && o.table_size == 64 << 20 && o.table_size_named);
 }
 
 static void test_all(_unused_ void **state) {

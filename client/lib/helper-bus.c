@@ -1,18 +1,21 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 
 #include <fcntl.h>
+#include <inttypes.h>
 #include <string.h>
 #include <systemd/sd-bus.h>
 
 #include "error.h"
 #include "event-type.h"
 #include "helper.h"
+#include "unwind-table.h"
 #include "util.h"
 
 #define NAME "org.ringside.Helper1"
 #define PATH "/org/ringside/Helper1"
 /* More than any helper lists; the bus bounds the message, this bounds the array. */
 #define EVENTS_MAX 256
+#define MIB 1048576.0
 /* How often, and for how long each time, a budget is waited for that may only just have become free. */
 #define BUDGET_TRIES 3
 #define BUDGET_WAIT_USEC (200 * 1000)
@@ -34,7 +37,7 @@ static const struct {
          "An administrator can grant it: see POLKIT in ringside-helper(8)."},
         {NAME ".Error.NoPolkit", RINGSIDE_E_DENIED, NULL, "'ringside doctor' looks at polkit."},
         {NAME ".Error.Budget", RINGSIDE_E_BUDGET, NULL,
-         "Ask for less (-F, --ring-size), or end another session; 'ringside doctor' shows the budgets."},
+         "Ask for less (-F), or end another session; 'ringside doctor' shows the budgets."},
         {NAME ".Error.Later", RINGSIDE_E_BUDGET, NULL, "Try again then; one recording can take many programs: -- sh -c."},
         {NAME ".Error.Pending", RINGSIDE_E_BUDGET, NULL, "Answer or cancel that one, then try again."},
         {NAME ".Error.NoEvent", RINGSIDE_E_NO_EVENT, NULL, "'ringside events' lists what works here."},
@@ -160,7 +163,56 @@ static int call_open(sd_bus *bus, const HelperRequest *request, sd_bus_error *e,
         return sd_bus_call(bus, m, UINT64_MAX, e, ret_reply);
 }
 
-int helper_open_bus(const HelperRequest *request, int *ret_fd, RingsideError *error) {
+/* What would fit, by the option that asks for it. The rest of a session's memory has none. */
+static void memory_hint(char *dst, size_t size, const HelperRequest *request) {
+        uint64_t ring = request->grant.ring_size, table = request->grant.table_size;
+        uint64_t rest = request->memory_wanted - MIN(request->memory_wanted, ring + table);
+        uint64_t room = request->memory_left - MIN(request->memory_left, rest);
+        const char *fp = "--unwind=fp ";
+
+        while (table > RS_TABLE_SIZE_MIN && ring + table > room)
+                table /= 2;
+        if (table > 0 && ring + table <= room) {
+                (void) snprintf(dst, size, "--table-size=%" PRIu64 "M would fit, or end another session.", table >> 20);
+                return;
+        }
+        if (ring <= room) {
+                (void) snprintf(dst, size, "%swould fit, or end another session.", fp);
+                return;
+        }
+        while (ring > RS_RING_SIZE_MIN && ring > room)
+                ring /= 2;
+        if (ring <= room)
+                (void) snprintf(dst, size, "%s--ring-size=%" PRIu64 "%c would fit, or end another session.", fp,
+                                ring >> (ring >> 20 ? 20 : 10), ring >> 20 ? 'M' : 'K');
+        else
+                (void) snprintf(dst, size, "No session fits, however small: end another one.");
+}
+
+/*
+ * "memory of one user's sessions: 11514096 bytes wanted, 9485920 of 100663296 left", in units for people. Of any other text
+ * it is only known that it speaks of memory.
+ */
+static int budget_error(HelperRequest *request, const sd_bus_error *e, RingsideError *error) {
+        const char *colon = e->message ? strchr(e->message, ':') : NULL;
+        char hint[sizeof(error->hint)];
+        uint64_t limit;
+
+        request->waited = true;
+        request->short_of_memory = e->message && strncmp(e->message, "memory ", strlen("memory ")) == 0;
+        if (!request->short_of_memory || !colon ||
+            sscanf(colon, ": %" SCNu64 " bytes wanted, %" SCNu64 " of %" SCNu64 " left", &request->memory_wanted,
+                   &request->memory_left, &limit) != 3) {
+                request->memory_wanted = request->memory_left = 0;
+                return bus_error(error, e, -EDQUOT);
+        }
+        memory_hint(hint, sizeof(hint), request);
+        return error_set(error, RINGSIDE_E_BUDGET, hint, "%.*s: %.1f MiB wanted, %.1f of %.1f MiB left",
+                         (int) (colon - e->message), e->message, request->memory_wanted / MIB, request->memory_left / MIB,
+                         limit / MIB);
+}
+
+int helper_open_bus(HelperRequest *request, int *ret_fd, RingsideError *error) {
         _cleanup_(sd_bus_flush_close_unrefp) sd_bus *bus = NULL;
         _cleanup_(sd_bus_message_unrefp) sd_bus_message *reply = NULL;
         _cleanup_(sd_bus_error_free) sd_bus_error e = SD_BUS_ERROR_NULL;
@@ -169,10 +221,11 @@ int helper_open_bus(const HelperRequest *request, int *ret_fd, RingsideError *er
         r = open_bus(&bus, error);
         if (r < 0)
                 return r;
+        request->short_of_memory = false;
         for (unsigned budget = 0, later = 0;;) {
                 r = call_open(bus, request, &e, &reply);
                 /* The kernel takes its time to free the ring of a session that has just ended. */
-                if (r < 0 && sd_bus_error_has_name(&e, NAME ".Error.Budget") && budget++ < BUDGET_TRIES)
+                if (r < 0 && sd_bus_error_has_name(&e, NAME ".Error.Budget") && !request->waited && budget++ < BUDGET_TRIES)
                         (void) usleep(BUDGET_WAIT_USEC);
                 else if (r < 0 && later++ < LATER_TRIES &&
                          (sd_bus_error_has_name(&e, NAME ".Error.Later") ||
@@ -182,6 +235,8 @@ int helper_open_bus(const HelperRequest *request, int *ret_fd, RingsideError *er
                         break;
                 sd_bus_error_free(&e);
         }
+        if (r < 0 && sd_bus_error_has_name(&e, NAME ".Error.Budget"))
+                return budget_error(request, &e, error);
         if (r < 0) {
                 r = bus_error(error, &e, r);
                 hint_at_question(error, request);

@@ -11,18 +11,21 @@
 #include "protocol.h"
 #include "ringside.h"
 
-/* What is asked for. nr_events may be 0: the helper's default event is chosen by the caller first. */
+/* What is asked for, and what became of it the last time. nr_events may be 0: the helper's default event is chosen by the caller first. */
 typedef struct HelperRequest {
         struct rs_grant grant;
         bool interactive;
         enum RingsideKernel kernel; /* direct: anything but NO is granted */
+        bool waited; /* for a budget, in vain: at the next time there is nothing more to wait for */
+        bool short_of_memory;
+        uint64_t memory_wanted, memory_left; /* bytes, 0: not known */
 } HelperRequest;
 
 /* AUTO becomes BUS or DIRECT: direct for who could start the helper with its capabilities. */
 enum RingsideHelper helper_choose(enum RingsideHelper helper);
 
 /* The caller owns *ret_fd. Blocks until polkit has answered. */
-int helper_open_bus(const HelperRequest *request, int *ret_fd, RingsideError *error);
+int helper_open_bus(HelperRequest *request, int *ret_fd, RingsideError *error);
 int helper_list_events_bus(RingsideEventInfo **ret_events, size_t *ret_n, RingsideError *error);
 
 /* The same, and *ret_pid has to be waited for once the socket is closed. */

@@ -245,6 +245,11 @@ RINGSIDE_PUBLIC int ringside_session_set_targeted(RingsideSession *session, bool
 
 /* Blocks until polkit has answered. Nothing is sampled yet. */
 RINGSIDE_PUBLIC int ringside_session_open(RingsideSession *session);
+/*
+ * Whether the last call to open failed for want of memory, of the user's or the machine's: then smaller sizes may do. In bytes,
+ * what the session wanted in all and what is left; 0 and 0 where the helper did not tell.
+ */
+RINGSIDE_PUBLIC bool ringside_session_is_short_of_memory(RingsideSession *session, uint64_t *ret_wanted, uint64_t *ret_left);
 
 #define RINGSIDE_TARGET_ON_EXEC 0x1U    /* counts from the next execve on */
 #define RINGSIDE_TARGET_NO_INHERIT 0x2U /* children are not followed */

@@ -372,6 +372,12 @@ int ringside_session_open(RingsideSession *session) {
         return r < 0 ? r : session_hello(session);
 }
 
+bool ringside_session_is_short_of_memory(RingsideSession *session, uint64_t *ret_wanted, uint64_t *ret_left) {
+        *ret_wanted = session->request.memory_wanted;
+        *ret_left = session->request.memory_left;
+        return session->request.short_of_memory;
+}
+
 /* The helper ends when it sees the socket closed. */
 static void session_reap(RingsideSession *session) {
         _cleanup_close_ int pidfd = syscall(SYS_pidfd_open, session->pid, 0);

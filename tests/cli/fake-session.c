@@ -4,7 +4,8 @@
  * Stands in for the library's sessions when preloaded before it, so that the tests of `ringside record`
  * need neither helper nor bus nor kernel: the records are made up, the recorder behind is the real one.
  *
- * FAKE_OPEN=denied, rate, invalid, memory (with tables only), FAKE_START=refused, FAKE_TARGET=gone: that step fails.
+ * FAKE_LEFT=N: so many bytes of memory are left; FAKE_OPEN=memory: with tables there are none, and nothing tells how many.
+ * FAKE_OPEN=denied, rate, invalid, FAKE_START=refused, FAKE_TARGET=gone: that step fails.
  * FAKE_END_MS=N: the session ends by itself N ms after its start.
  * FAKE_CHILD_MS=N: a descendant lives for N ms after the start.
  * FAKE_PROGRAM=hidden, leaves: nothing is told of targets, or that they go out of sight at once.
@@ -37,7 +38,9 @@ struct RingsideSession {
         uint64_t emitted, processes;
         enum RingsideKernel kernel;
         enum RingsideScope scope;
-        uint64_t table_size;
+        uint64_t ring_size, table_size;
+        bool is_short;
+        uint64_t wanted;
 };
 
 /* When the last session was started, for the recorder knows no session. */
@@ -122,8 +125,9 @@ int ringside_session_set_frequency(_unused_ RingsideSession *s, uint64_t hz) {
         return 0;
 }
 
-int ringside_session_set_ring_size(_unused_ RingsideSession *s, uint64_t bytes) {
+int ringside_session_set_ring_size(RingsideSession *s, uint64_t bytes) {
         note("ring %" PRIu64 "\n", bytes);
+        s->ring_size = bytes;
         return 0;
 }
 
@@ -180,13 +184,21 @@ int ringside_session_open(RingsideSession *s) {
         if (is("FAKE_OPEN", "denied"))
                 return fail(s, RINGSIDE_E_DENIED, "polkit refused org.ringside.helper1.profile-own",
                             "first line of the hint\nsecond line");
-        if (is("FAKE_OPEN", "memory") && s->table_size > 0)
-                return fail(s, RINGSIDE_E_BUDGET, "memory of one user's sessions: 1 bytes left", "its hint");
+        s->wanted = getenv("FAKE_LEFT") ? (UINT64_C(3) << 20) + (s->ring_size ?: 8 << 20) + s->table_size : 0;
+        s->is_short = s->wanted > number("FAKE_LEFT") || (is("FAKE_OPEN", "memory") && s->table_size > 0);
+        if (s->is_short)
+                return fail(s, RINGSIDE_E_BUDGET, "memory of one user's sessions", "its hint");
         if (is("FAKE_OPEN", "invalid"))
                 return fail(s, RINGSIDE_E_INVALID, "events: 21000 Hz", "ask for what fits");
         if (is("FAKE_OPEN", "rate"))
                 return fail(s, RINGSIDE_E_BUDGET, "rate of one user: 1 Hz left", "its hint");
         return 0;
+}
+
+bool ringside_session_is_short_of_memory(RingsideSession *s, uint64_t *ret_wanted, uint64_t *ret_left) {
+        *ret_wanted = s->wanted;
+        *ret_left = number("FAKE_LEFT");
+        return s->is_short;
 }
 
 static uint32_t pid_of(int pidfd) {

@@ -725,21 +725,52 @@ class Recording(FakeTest):
         self.assertIn("targeted 0\n", self.log())
 
     def test_unwind(self):
-        """By tables unless there is no memory for them, and then not in silence."""
-        p = self.record("--", "true")
+        """By tables, unless something else is asked for."""
+        self.record("--", "true")
+        self.assertIn("table 16777216\n", self.log())
+        self.record("-o", "all", "-a", "--", "true")
         self.assertIn("table 33554432\n", self.log())
-        self.assertNotIn("frame pointers", p.stderr.decode())
-        p = self.record("-o", "small", "--table-size=4M", "--", "true", env={"FAKE_OPEN": "memory"})
-        self.assertIn("table 4194304\n", self.log())
-        self.assertRegex(self.log(), r"(?s)table 4194304\n.*table 0\n")
-        self.assertRegex(p.stderr.decode(), "(?m)^Stacks are walked by frame pointers: .*memory")
-        self.assert_narrow(p.stderr.decode())
-        self.assertEqual(self.record("-q", "--", "true", env={"FAKE_OPEN": "memory"}).stderr, b"")
-        self.assertIn("its hint", self.fails(125, "record", "--unwind=table", "--", "true", env={"FAKE_OPEN": "memory"}))
-        self.assertIn("its hint", self.fails(125, "record", "--", "true", env={"FAKE_OPEN": "rate"}))
         os.unlink(self.env["FAKE_LOG"])
         self.record("-o", "fp", "--unwind=fp", "--", "true")
         self.assertIn("table 0\n", self.log())
+
+    def test_memory(self):
+        """With less where there is less, down to frame pointers and a small ring, and not in silence; but not less than was named."""
+        def sizes(left, *options, fails=False, **env):
+            if os.path.exists(self.env["FAKE_LOG"]):
+                os.unlink(self.env["FAKE_LOG"])
+            env = {**({"FAKE_LEFT": str(left * 1048576)} if left else {}), **env}
+            command = ["record", "-o", f"{time.monotonic_ns()}.ringside", *options, "--", "true"]
+            if fails:
+                self.assertIn("its hint", self.fails(125, *command, env=env))
+                return None
+            text = self.record(*command[1:], env=env).stderr.decode()
+            self.assert_narrow(text)
+            tried = re.findall(r"(?m)^(?:ring|table) (\d+)$", self.log())
+            said = re.search("(?m)^Memory for sessions is short: recording as with (.*)$", text)
+            return said[1] if said else None, len(tried)
+
+        self.assertEqual(sizes(27), (None, 1))
+        # No more than half of what there is,
+        self.assertEqual(sizes(26)[0], "--table-size=8M --ring-size=2M")
+        self.assertEqual(sizes(18)[0], "--table-size=4M --ring-size=2M")
+        self.assertEqual(sizes(14)[0], "--unwind=fp --ring-size=2M")
+        self.assertEqual(sizes(9)[0], "--unwind=fp --ring-size=1M")
+        # but for the least there is; at once, without as many questions as there are steps.
+        self.assertEqual(sizes(4), ("--unwind=fp --ring-size=1M", 3))
+        sizes(3, fails=True)
+        # What was named stays.
+        self.assertEqual(sizes(14, "--table-size=4M")[0], "--ring-size=1M")
+        self.assertEqual(sizes(14, "--ring-size=4M")[0], "--unwind=fp")
+        self.assertEqual(sizes(12, "--unwind=table")[0], "--table-size=4M --ring-size=1M")
+        sizes(7, "--unwind=table", fails=True)
+        sizes(13, "--table-size=16M", fails=True)
+        sizes(14, "--ring-size=8M", "--table-size=4M", fails=True)
+        sizes(10, "--unwind=fp", "--ring-size=8M", fails=True)
+        # Not told how much: step by step.
+        self.assertEqual(sizes(0, FAKE_OPEN="memory"), ("--unwind=fp --ring-size=2M", 11))
+        self.assertEqual(sizes(0, "-q", FAKE_OPEN="memory")[0], None)
+        sizes(0, fails=True, FAKE_OPEN="rate")
 
     def test_unwind_said(self):
         for state, json_state, line in (("table", "table", "by unwind tables"), ("fp", "fp", "by frame pointers"),
