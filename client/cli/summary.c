@@ -128,6 +128,9 @@ static bool command_was_hidden(const RingsideRecordingInfo *info) {
         "administrator can allow it."
 
 const char *summary_empty(const RingsideRecordingInfo *info) {
+        /* That is said, with the reason, and after that nobody looked. */
+        if (info->ended_why && info->ended_why[0])
+                return "There are no samples in it: none was taken before sampling ended.";
         if (command_was_hidden(info))
                 return "There are no samples in it: the program that was run is not yours to see, as " HIDDEN_BECAUSE;
         if (count_hidden(info) > 0)

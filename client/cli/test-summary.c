@@ -91,6 +91,10 @@ static void test_hidden(_unused_ void **state) {
         /* Nothing was told of it. */
         assert_non_null(strstr(summary_empty(&info), "program that was run is not yours to see"));
         assert_null(summary_hidden_text(text, sizeof(text), &info));
+        /* Nor of anything, once sampling had ended. */
+        info.ended_why = "the helper has ended";
+        assert_non_null(strstr(summary_empty(&info), "before sampling ended"));
+        info.ended_why = "";
         /* Or it has not ended, or not begun, or was told and that was lost. */
         info.exit_status = -1;
         assert_non_null(strstr(summary_empty(&info), "hardly any CPU time"));

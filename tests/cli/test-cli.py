@@ -910,6 +910,7 @@ class Recording(FakeTest):
         p = self.record("--", "sh", "-c", "sleep 1; touch done", status=125, env={"FAKE_END_MS": "100"})
         self.assertIn("The helper ended the session", p.stderr.decode())
         self.assertIn("What was recorded is kept; waiting for the command", p.stderr.decode())
+        self.assertNotIn("yours to see", p.stderr.decode())
         self.assertTrue(os.path.exists(self.path("done")))
         self.assertTrue(self.info()["finished"])
         said = r"Sampling ended after \d+ ms of \d+\.\d s: The helper ended the session\."
