@@ -126,7 +126,7 @@ static bool is_unmapped(const char *root, uid_t uid) {
 
         if (read_below(root, "/proc/sys/kernel/overflowuid", text, sizeof(text)) > 0)
                 overflow = strtoull(text, NULL, 10);
-        if (uid != overflow || read_below(root, "/proc/self/uid_map", text, sizeof(text)) <= 0)
+        if (uid != overflow || read_below(root, "/proc/self/uid_map", text, sizeof(text)) < 0)
                 return false;
         /* A namespace that has a number for everybody is the machine's own, or as good: then it is a user of this number. */
         for (char *line = text; *line; line += strcspn(line, "\n"), line += *line == '\n')
