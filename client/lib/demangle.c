@@ -19,6 +19,8 @@
 
 #define INPUT_MAX 4096U
 #define OUTPUT_MAX 16384U
+/* The worst name with so many takes some milliseconds, and each two more double that. */
+#define PACK_REFERENCES_MAX 32
 
 typedef int (*DemangleFunc)(const char *name, int options, demangle_callbackref callback, void *userdata);
 
@@ -63,6 +65,20 @@ static int copy_name(const char *name, char **ret_name) {
         return 0;
 }
 
+/*
+ * Where an argument pack is expanded, libiberty looks for it in all that the pattern refers to, before it prints
+ * anything: as often as a part is referred to it is searched, and the parts in that, so that there is no end to some
+ * names of 500 letters. So those with many references (S_, S0_, ...) stay as they are.
+ */
+static bool pack_takes_long(const char *name) {
+        unsigned references = 0;
+
+        for (const char *p = name; *p; p++)
+                references += p[0] == 'S' && (p[1] == '_' || (p[1] >= '0' && p[1] <= '9') || (p[1] >= 'A' && p[1] <= 'Z'));
+        return references > PACK_REFERENCES_MAX && (strstr(name, "Dp") || strstr(name, "sZ") || strstr(name, "sP") ||
+                                                    strstr(name, "sp"));
+}
+
 /* ".constprop.0", ".cold" and their like are the compiler's and not part of the mangling. */
 static int demangle_cplus(const char *name, Output *output, char **ret_name) {
         const char *suffix = strchr(name, '.');
@@ -85,7 +101,7 @@ int symbol_demangle(const char *name, char **ret_name) {
         Output output = { .text = text };
         int r;
 
-        if (name[0] != '_' || strnlen(name, INPUT_MAX) == INPUT_MAX)
+        if (name[0] != '_' || strnlen(name, INPUT_MAX) == INPUT_MAX || pack_takes_long(name))
                 return copy_name(name, ret_name);
         /* First: its legacy form is a valid C++ name as well, with a hash at the end. */
         if (demangle_with(rust_demangle_callback, name, &output))

@@ -13,6 +13,8 @@
 
 void self_counts_done(SelfCounts *self) {
         functions_done(&self->functions);
+        table_done(&self->by_symbol);
+        free(self->places);
         free(self->by_frame);
         free(self->counts);
         free(self->rows);
@@ -41,23 +43,38 @@ static int reserve(void *array, size_t *allocated, size_t n, size_t size) {
         return 0;
 }
 
-int self_counts_add(SelfCounts *self, int64_t frame_id, TableKey key, const FunctionPlace *place, uint32_t *ret) {
-        uint32_t number = UNCOUNTED, index;
+/* The number of a function, a new one unless there are too many. */
+static int find_number(SelfCounts *self, TableKey key, const FunctionPlace *place, uint32_t *ret) {
+        bool named = place->symbol && place->symbol[0] != 0;
+        uint64_t found = named ? table_get(&self->by_symbol, key) : 0;
+        uint32_t n = MAX(self->n, (uint32_t) UNCOUNTED + 1);
         int r;
 
-        r = reserve(&self->counts, &self->allocated, self->functions.n + UNCOUNTED + 2, sizeof(SelfCount));
-        if (r >= 0)
-                r = reserve(&self->by_frame, &self->n_frames, (size_t) frame_id + 1, sizeof(uint32_t));
-        if (r < 0)
-                return r;
-        if (self->functions.n + UNCOUNTED + 1 < SELF_NUMBER_MAX) {
-                r = functions_find(&self->functions, key, place, &index);
+        if (found == 0 && n < SELF_NUMBER_MAX) {
+                r = reserve(&self->places, &self->n_places_allocated, n + 1, sizeof(FunctionPlace));
+                if (r >= 0 && named)
+                        r = table_put(&self->by_symbol, key, n);
                 if (r < 0)
                         return r;
-                number = index + UNCOUNTED + 1;
+                self->places[n] = *place;
+                self->n = n + 1;
+                found = n;
         }
-        *ret = self->by_frame[frame_id] = number;
+        *ret = found > 0 ? found : UNCOUNTED;
         return 0;
+}
+
+int self_counts_add(SelfCounts *self, int64_t frame_id, TableKey key, const FunctionPlace *place, uint32_t *ret) {
+        int r;
+
+        r = reserve(&self->counts, &self->allocated, self->n + UNCOUNTED + 2, sizeof(SelfCount));
+        if (r >= 0)
+                r = reserve(&self->by_frame, &self->n_frames, (size_t) frame_id + 1, sizeof(uint32_t));
+        if (r >= 0)
+                r = find_number(self, key, place, ret);
+        if (r >= 0)
+                self->by_frame[frame_id] = *ret;
+        return r;
 }
 
 void self_counts_count(SelfCounts *self, uint32_t number, uint64_t weight) {
@@ -78,34 +95,54 @@ static int compare_rows(const void *a, const void *b) {
         return c != 0 ? c : strcmp(x->file, y->file);
 }
 
+/* Adds up what is the same function by its name, whatever symbols and files it had. */
+static int add_up(SelfCounts *self, SelfCount *sums) {
+        for (uint32_t i = UNCOUNTED + 1; i < self->n; i++) {
+                uint32_t index;
+                int r;
+
+                if (self->counts[i].samples == 0)
+                        continue;
+                r = functions_find(&self->functions, (TableKey){ .a = i }, &self->places[i], &index);
+                if (r < 0)
+                        return r;
+                sums[index].samples += self->counts[i].samples;
+                if (__builtin_add_overflow(sums[index].weight, self->counts[i].weight, &sums[index].weight))
+                        sums[index].weight = UINT64_MAX;
+        }
+        return 0;
+}
+
 int self_counts_get_rows(SelfCounts *self, const RingsideRow **ret, size_t *ret_n) {
-        RingsideRow *rows;
-        size_t n = 0;
+        _cleanup_free_ SelfCount *sums = calloc(self->n + 1, sizeof(*sums));
+        _cleanup_free_ RingsideRow *rows = NULL;
+        int r;
 
         if (self->allocated > UNCOUNTED && self->counts[UNCOUNTED].samples > 0)
                 return -EFBIG;
+        functions_done(&self->functions);
+        r = sums ? add_up(self, sums) : -ENOMEM;
+        if (r < 0)
+                return r;
         rows = calloc(self->functions.n + 1, sizeof(*rows));
         if (!rows)
                 return -ENOMEM;
         for (size_t i = 0; i < self->functions.n; i++) {
                 const Function *f = &self->functions.items[i];
-                const SelfCount *count = &self->counts[i + UNCOUNTED + 1];
 
-                if (count->samples > 0)
-                        rows[n++] = (RingsideRow){
-                                .name = f->name,
-                                .file = f->file,
-                                .target = "",
-                                .id = -1,
-                                .kernel = f->kernel,
-                                .self_samples = count->samples,
-                                .self_weight = count->weight,
-                        };
+                rows[i] = (RingsideRow){
+                        .name = f->name,
+                        .file = f->file,
+                        .target = "",
+                        .id = -1,
+                        .kernel = f->kernel,
+                        .self_samples = sums[i].samples,
+                        .self_weight = sums[i].weight,
+                };
         }
-        qsort(rows, n, sizeof(*rows), compare_rows);
+        qsort(rows, self->functions.n, sizeof(*rows), compare_rows);
         free(self->rows);
-        self->rows = rows;
-        *ret = rows;
-        *ret_n = n;
+        *ret = self->rows = TAKE_PTR(rows);
+        *ret_n = self->functions.n;
         return 0;
 }

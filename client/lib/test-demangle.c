@@ -74,6 +74,20 @@ static void test_result_that_explodes(_unused_ void **state) {
         assert_true(clock() - start < 2 * CLOCKS_PER_SEC);
 }
 
+/* Each of the levels has the one before twice, in what a pack is looked for in. */
+static void test_pack_that_explodes(_unused_ void **state) {
+        static const char ids[] = "0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZ";
+        char name[1024] = "_Z1fIDp1aIS0_IiiE";
+
+        for (unsigned i = 1; i < 34; i++)
+                sprintf(name + strlen(name), "S0_IS%c_S%c_E", ids[i], ids[i]);
+        strcat(name, "EEvv");
+        assert_demangled(name, name);
+        /* As they are in programs. */
+        assert_demangled("_ZNSt6vectorI1aSaIS0_EE12emplace_backIJRKS0_EEERS0_DpOT_",
+                         "std::vector<a, std::allocator<a> >::emplace_back<a const&>");
+}
+
 static void test_depth(_unused_ void **state) {
         _cleanup_free_ char *name = calloc(1, 1000002);
         clock_t start = clock();
@@ -95,6 +109,7 @@ int main(void) {
                 cmocka_unit_test(test_rust),
                 cmocka_unit_test(test_others_are_copied),
                 cmocka_unit_test(test_result_that_explodes),
+                cmocka_unit_test(test_pack_that_explodes),
                 cmocka_unit_test(test_depth),
         };
 

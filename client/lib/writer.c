@@ -106,7 +106,7 @@ typedef enum Patience {
 } Patience;
 
 /*
- * What became of a stack: its id, of which a file of 256 GiB would need more than 36 bits, and the number of its
+ * What became of a stack: its id, of which a file of 100 GiB would need more than 36 bits, and the number of its
  * innermost function in the counts, 0: not known.
  */
 #define OUTCOME_FUNCTION_SHIFT 3
