@@ -44,6 +44,8 @@ static int parse(bool *ret_json, const char **ret_output, int argc, char **argv)
                 }
                 if (c == '?' || c == ':')
                         return cli_error_option(c, argv, options);
+                if (c == 'o' && !*optarg)
+                        return cli_error_value(argv[0], "--output", optarg, "the name of a file, or -");
                 if (c == 'o')
                         *ret_output = optarg;
                 else if (cli_parse_json(optarg, ret_json) < 0)

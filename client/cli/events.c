@@ -43,6 +43,8 @@ static int parse(enum RingsideHelper *ret_helper, bool *ret_json, const char **r
                 }
                 if (c == '?' || c == ':')
                         return cli_error_option(c, argv, options);
+                if (c == 'o' && !*optarg)
+                        return cli_error_value(argv[0], "--output", optarg, "the name of a file, or -");
                 if (c == 'o')
                         *ret_output = optarg;
                 if (c == OPT_HELPER && cli_parse_helper(optarg, ret_helper) < 0)

@@ -42,7 +42,8 @@ static bool sizes_step_down(Sizes *sizes, const RecordOptions *o) {
 
 /*
  * The best that takes no more than half of what is left, so that there is something for the next session; else the least
- * there is, if there is room for that. False: there is not.
+ * there is, if there is room for that. Without tables the helper counts somewhat less than is known here, so then it is
+ * the one to say. False: there is not.
  */
 static bool sizes_fit(Sizes *sizes, const RecordOptions *o, uint64_t wanted, uint64_t left) {
         const uint64_t rest = wanted - MIN(wanted, sizes->ring + sizes->table);
@@ -53,7 +54,7 @@ static bool sizes_fit(Sizes *sizes, const RecordOptions *o, uint64_t wanted, uin
                 return true; /* not known: it is tried */
         while (rest + sizes->ring + sizes->table > left / 2 && sizes_step_down(sizes, o))
                 ;
-        return rest + sizes->ring + sizes->table <= left;
+        return sizes->table == 0 || rest + sizes->ring + sizes->table <= left;
 }
 
 static int set_sizes(RingsideSession *session, const Sizes *sizes) {

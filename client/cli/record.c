@@ -160,7 +160,7 @@ static int open_session(Record *record) {
         if (r < 0)
                 return fail("Cannot prepare a session", r);
         r = configure_session(record);
-        record->wrong_usage = r < 0;
+        record->wrong_usage = r < 0 && r != -ENOMEM;
         if (r >= 0)
                 r = ringside_session_set_interactive(record->session, ask);
         if (r < 0)

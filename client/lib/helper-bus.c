@@ -221,7 +221,6 @@ int helper_open_bus(HelperRequest *request, int *ret_fd, RingsideError *error) {
         r = open_bus(&bus, error);
         if (r < 0)
                 return r;
-        request->short_of_memory = false;
         for (unsigned budget = 0, later = 0;;) {
                 r = call_open(bus, request, &e, &reply);
                 /* The kernel takes its time to free the ring of a session that has just ended. */

@@ -359,6 +359,8 @@ int ringside_session_open(RingsideSession *session) {
         if (session->fd >= 0)
                 return fail(session, RINGSIDE_E_INVALID, NULL, "the session is open already");
         session->time_offset = time_offset("boottime");
+        session->request.short_of_memory = false;
+        session->request.memory_wanted = session->request.memory_left = 0;
         session->helper = helper_choose(session->helper);
         if (session->request.grant.nr_events == 0) {
                 r = session_choose_event(session);

@@ -12,11 +12,12 @@
 #include <string.h>
 
 #include "branch.h"
+#include "dbfile.h"
 #include "error.h"
 #include "schema.h"
 #include "table.h"
 
-/* A row's number fits 32 bits, which no table of a file below 16 GiB exceeds. */
+/* A number fits 32 bits. The first to run out are those of stacks, in recordings of some four gigabytes. */
 #define ID_MAX INT32_MAX
 
 /* A function as it is in the file; its name is the symbol of the same number. */
@@ -37,6 +38,8 @@ typedef struct Loader {
         size_t n_sums_allocated;
         int64_t last_rowid;
         uint64_t period;
+        uint64_t text_left; /* bytes, see take_text() */
+        bool overdrawn;
 } Loader;
 
 /* Makes room for element *n, which is then part of the array and zero. The first element is "none". */
@@ -69,8 +72,33 @@ static bool row_is_next(sqlite3_stmt *row, size_t n) {
         return row_integer(row, 0, 1, ID_MAX) == (int64_t) n;
 }
 
+/*
+ * Column i, whose bytes are kept. In a damaged file rows may have the same pages for their texts; but each byte is one
+ * row's, so all of them are no more than there are in the file.
+ */
+static bool take_text(Loader *loader, sqlite3_stmt *row, int i) {
+        int type = sqlite3_column_type(row, i);
+        uint64_t n = type == SQLITE_TEXT || type == SQLITE_BLOB ? sqlite3_column_bytes(row, i) : 0;
+
+        if (n > loader->text_left)
+                loader->overdrawn = true;
+        else
+                loader->text_left -= n;
+        return !loader->overdrawn;
+}
+
+/* For free(). NULL: see no_string(). */
+static char *take_string(Loader *loader, sqlite3_stmt *row, int i) {
+        return take_text(loader, row, i) ? row_string(row, i) : NULL;
+}
+
+static int no_string(const Loader *loader) {
+        return loader->overdrawn ? RINGSIDE_E_RECORDING : -ENOMEM;
+}
+
 static int process_row(sqlite3_stmt *row, void *userdata) {
-        Snapshot *s = ((Loader *) userdata)->snapshot;
+        Loader *loader = userdata;
+        Snapshot *s = loader->snapshot;
         int64_t pid = row_integer(row, 1, 0, UINT32_MAX), inner_pid = row_integer(row, 3, 1, UINT32_MAX);
         SnapshotProcess *process;
 
@@ -82,12 +110,13 @@ static int process_row(sqlite3_stmt *row, void *userdata) {
         process = &s->processes[s->n_processes - 1];
         process->pid = pid;
         process->inner_pid = inner_pid;
-        process->comm = row_string(row, 2);
-        return process->comm ? 0 : -ENOMEM;
+        process->comm = take_string(loader, row, 2);
+        return process->comm ? 0 : no_string(loader);
 }
 
 static int thread_row(sqlite3_stmt *row, void *userdata) {
-        Snapshot *s = ((Loader *) userdata)->snapshot;
+        Loader *loader = userdata;
+        Snapshot *s = loader->snapshot;
         int64_t process = row_reference(row, 1, s->n_processes, false), tid = row_integer(row, 2, 0, UINT32_MAX);
         SnapshotThread *thread;
 
@@ -98,12 +127,13 @@ static int thread_row(sqlite3_stmt *row, void *userdata) {
         thread = &s->threads[s->n_threads - 1];
         thread->process = process;
         thread->tid = tid;
-        thread->comm = row_string(row, 3);
-        return thread->comm ? 0 : -ENOMEM;
+        thread->comm = take_string(loader, row, 3);
+        return thread->comm ? 0 : no_string(loader);
 }
 
 static int file_row(sqlite3_stmt *row, void *userdata) {
-        Snapshot *s = ((Loader *) userdata)->snapshot;
+        Loader *loader = userdata;
+        Snapshot *s = loader->snapshot;
         SnapshotFile *file;
 
         if (!row_is_next(row, s->n_files))
@@ -111,9 +141,9 @@ static int file_row(sqlite3_stmt *row, void *userdata) {
         if (array_extend(&s->files, &s->n_files, sizeof(SnapshotFile)) < 0)
                 return -ENOMEM;
         file = &s->files[s->n_files - 1];
-        file->path = row_string(row, 1);
+        file->path = take_string(loader, row, 1);
         if (!file->path)
-                return -ENOMEM;
+                return no_string(loader);
         file->size = MAX(row_integer(row, 2, 0, INT64_MAX), 0);
         if (sqlite3_column_type(row, 3) == SQLITE_BLOB) {
                 const void *id = sqlite3_column_blob(row, 3);
@@ -129,14 +159,15 @@ static int file_row(sqlite3_stmt *row, void *userdata) {
 }
 
 static int symbol_row(sqlite3_stmt *row, void *userdata) {
-        Snapshot *s = ((Loader *) userdata)->snapshot;
+        Loader *loader = userdata;
+        Snapshot *s = loader->snapshot;
 
         if (!row_is_next(row, s->n_symbols))
                 return RINGSIDE_E_RECORDING;
         if (array_extend(&s->symbols, &s->n_symbols, sizeof(char *)) < 0)
                 return -ENOMEM;
-        s->symbols[s->n_symbols - 1] = row_string(row, 1);
-        return s->symbols[s->n_symbols - 1] ? 0 : -ENOMEM;
+        s->symbols[s->n_symbols - 1] = take_string(loader, row, 1);
+        return s->symbols[s->n_symbols - 1] ? 0 : no_string(loader);
 }
 
 static int function_row(sqlite3_stmt *row, void *userdata) {
@@ -215,8 +246,10 @@ static int stack_add(Snapshot *s, uint32_t parent, uint32_t frame) {
                 stack.truncated = s->stacks[parent].truncated;
                 stack.depth = s->stacks[parent].depth + 1;
         }
-        if (stack.depth > SNAPSHOT_DEPTH_MAX || s->n_stacks > ID_MAX)
+        if (stack.depth > SNAPSHOT_DEPTH_MAX)
                 return RINGSIDE_E_RECORDING;
+        if (s->n_stacks > ID_MAX)
+                return -EOVERFLOW;
         if (array_extend(&s->stacks, &s->n_stacks, sizeof(SnapshotStack)) < 0)
                 return -ENOMEM;
         s->stacks[s->n_stacks - 1] = stack;
@@ -233,7 +266,8 @@ static int stack_row(sqlite3_stmt *row, void *userdata) {
 }
 
 static int branch_row(sqlite3_stmt *row, void *userdata) {
-        Snapshot *s = ((Loader *) userdata)->snapshot;
+        Loader *loader = userdata;
+        Snapshot *s = loader->snapshot;
         int64_t parent = row_reference(row, 1, s->n_stacks, true), base = row_integer(row, 2, 0, ID_MAX);
         const char *text;
         size_t left;
@@ -244,7 +278,7 @@ static int branch_row(sqlite3_stmt *row, void *userdata) {
         if (!text)
                 return -ENOMEM;
         left = sqlite3_column_bytes(row, 3);
-        if (left == 0)
+        if (left == 0 || !take_text(loader, row, 3))
                 return RINGSIDE_E_RECORDING;
         while (left > 0) {
                 uint32_t number;
@@ -264,21 +298,22 @@ static int branch_row(sqlite3_stmt *row, void *userdata) {
 }
 
 static int target_row(sqlite3_stmt *row, void *userdata) {
-        Snapshot *s = ((Loader *) userdata)->snapshot;
-        _cleanup_free_ char *kind = row_string(row, 1);
+        Loader *loader = userdata;
+        Snapshot *s = loader->snapshot;
+        _cleanup_free_ char *kind = take_string(loader, row, 1);
         SnapshotTarget *target;
 
         if (!kind)
-                return -ENOMEM;
+                return no_string(loader);
         if (!row_is_next(row, s->n_targets))
                 return RINGSIDE_E_RECORDING;
         if (array_extend(&s->targets, &s->n_targets, sizeof(SnapshotTarget)) < 0)
                 return -ENOMEM;
         target = &s->targets[s->n_targets - 1];
-        target->label = row_string(row, 2);
+        target->label = take_string(loader, row, 2);
         if (target->label)
                 target->name = recording_target_name(kind, target->label);
-        return target->name ? 0 : -ENOMEM;
+        return target->name ? 0 : no_string(loader);
 }
 
 static uint64_t add(uint64_t a, uint64_t b) {
@@ -529,6 +564,7 @@ int snapshot_load(Snapshot *ret, RingsideRecording *recording, const RingsideFil
         r = recording_begin(recording, error);
         if (r < 0)
                 return r;
+        loader.text_left = dbfile_get_size(recording->file);
         r = load(&loader, error);
         recording_end(recording);
         free(loader.functions);

@@ -8,6 +8,7 @@ preloaded before the library. Neither helper nor bus nor any right is needed.
 usage: test-cli.py RINGSIDE MAKE_RECORDING FAKE_SESSION EXAMPLE [unittest arguments]
 """
 
+import contextlib
 import fcntl
 import json
 import os
@@ -479,6 +480,40 @@ class Reading(CliTest):
         self.assertIn("xdg-open", p.stderr.decode())
         return p.stderr.decode().split("hint:")[1]
 
+    def test_rows_that_share_pages(self):
+        """Fifty names of 244 KiB that are all the first one's, in a file of 1.3 MB: what one keeps is no more than a file has."""
+        def varint(n):
+            return bytes([n >> 14 | 128, n >> 7 & 127 | 128, n & 127])
+
+        few, more = 20000, 20000 + 1020 * 225 # both leave as many bytes in the row's own page
+        with contextlib.closing(sqlite3.connect(self.path("a.ringside"))) as db:
+            first = db.execute("SELECT max(id) + 1 FROM function").fetchone()[0]
+            self.assertEqual(db.execute("PRAGMA page_size").fetchone()[0], 1024)
+            for i in range(50):
+                mark = b"mark%04d" % i
+                db.execute("INSERT INTO function VALUES(?, NULL, 0, 0, ?)", (first + i, mark + bytes((few if i else more) - len(mark))))
+            db.commit()
+        self.report()
+        with open(self.path("a.ringside"), "r+b") as f:
+            data = bytearray(f.read())
+            for i in range(50):
+                at = data.index(b"mark%04d" % i) - 8 # the record: its header has 8 bytes
+                size = 8 + (few if i else more)
+                head = varint(size) + bytes([first + i])
+                self.assertEqual(data[at - len(head):at], head)
+                chain = at + 104 + (size - 104) % 1020 # what does not lie in the row's page
+                if i == 0:
+                    pages = data[chain:chain + 4]
+                data[at - len(head):at] = varint(8 + more) + bytes([first + i])
+                data[at + 5:at + 8] = varint(2 * more + 12)
+                data[chain:chain + 4] = pages
+            f.seek(0)
+            f.write(data)
+        with contextlib.closing(sqlite3.connect(self.path("a.ringside"))) as db:
+            n = db.execute("SELECT sum(length(name)) FROM function").fetchone()[0]
+        self.assertGreater(n, 5 * len(data))
+        self.assertIn("a row in it makes no sense", self.fails(1, "report", "a.ringside"))
+
     def test_wide_tree(self):
         """For a program a tree of 180,000 nodes takes no more memory than for a reader, and as many bytes as it needs."""
         subprocess.run([MAKE_RECORDING, self.path("w.ringside"), "wide"], check=True, env=self.env)
@@ -581,6 +616,7 @@ class Lists(FakeTest):
             self.assertGreater(len(direct.stdout), 100)
             self.fails(1, *args, "-o", "/nonexistent/out")
             self.fails(1, *args, "-o", "/dev/full")
+            self.fails(2, *args, "-o", "")
 
     def test_doctor(self):
         p = self.run_cli("doctor")
@@ -739,7 +775,7 @@ class Recording(FakeTest):
         def sizes(left, *options, fails=False, **env):
             if os.path.exists(self.env["FAKE_LOG"]):
                 os.unlink(self.env["FAKE_LOG"])
-            env = {**({"FAKE_LEFT": str(left * 1048576)} if left else {}), **env}
+            env = {**({"FAKE_LEFT": str(int(left * 1048576))} if left else {}), **env}
             command = ["record", "-o", f"{time.monotonic_ns()}.ringside", *options, "--", "true"]
             if fails:
                 self.assertIn("its hint", self.fails(125, *command, env=env))
@@ -758,6 +794,7 @@ class Recording(FakeTest):
         self.assertEqual(sizes(9)[0], "--unwind=fp --ring-size=1M")
         # but for the least there is; at once, without as many questions as there are steps.
         self.assertEqual(sizes(4), ("--unwind=fp --ring-size=1M", 3))
+        self.assertEqual(sizes(3.5), ("--unwind=fp --ring-size=1M", 3))
         sizes(3, fails=True)
         # What was named stays.
         self.assertEqual(sizes(14, "--table-size=4M")[0], "--ring-size=1M")
@@ -913,7 +950,7 @@ class Recording(FakeTest):
         self.assertNotIn("yours to see", p.stderr.decode())
         self.assertTrue(os.path.exists(self.path("done")))
         self.assertTrue(self.info()["finished"])
-        said = r"Sampling ended after \d+ ms of \d+\.\d s: The helper ended the session\."
+        said = r"Sampling ended after [\d.]+ m?s of \d+\.\d s: The helper ended the session\."
         self.assertRegex(self.info()["ended"], f"^{said}$")
         for text in (p.stderr.decode(), self.ok("report")):
             self.assertRegex(text, f"(?m)^{said}$")
