@@ -238,7 +238,7 @@ struct rs_targeted {
 
 /*
  * What the kernel counted for the task-bound events, to estimate what was never sampled: of tasks that the access rule
- * shows, to within a sample each time that one is hidden or shown again.
+ * shows. Of hidden ones it has what they use between two samples, and what the kernel let no program take.
  */
 struct rs_statistics {
         struct rs_message m;

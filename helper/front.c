@@ -221,6 +221,8 @@ static int front_probe(Front *front) {
                          : report.error == RS_ERROR_LOCKDOWN ? FRONT_ERROR_LOCKDOWN
                          : report.error == RS_ERROR_KERNEL   ? FRONT_ERROR_KERNEL
                                                              : NULL;
+        if (front->missing)
+                log_line(LOG_WARNING, "there can be no session on this kernel: %s", front->missing);
         return 0;
 }
 

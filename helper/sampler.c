@@ -550,7 +550,7 @@ void sampler_read_counts(Sampler *sampler, struct rs_statistics *ret) {
                 ret->running[event] += count.running;
         }
         for (size_t i = 0; i < RS_EVENTS_MAX; i++) {
-                const double told = hidden[i] < ret->count[i] ? 1 - (double) hidden[i] / ret->count[i] : 0;
+                const double told = 1 - (hidden[i] > 0 ? MIN((double) hidden[i] / ret->count[i], 1) : 0);
 
                 ret->count[i] -= MIN(ret->count[i], hidden[i]);
                 ret->enabled[i] *= told;

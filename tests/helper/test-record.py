@@ -15,7 +15,7 @@ import tempfile
 import harness as h
 
 A, _ = h.users()
-WHERE = tempfile.mkdtemp()
+WHERE = tempfile.mkdtemp(dir="/run") # which ends with the test
 os.chown(WHERE, A.uid, A.gid)
 
 
@@ -96,7 +96,8 @@ def test_defaults():
             print(f"    {len(started)}: {r.said() or 'as asked for'}", flush=True)
         h.check(r.process.wait() == 125, f"refused with {r.process.returncode}")
         print(f"    then: {r.said()}", flush=True)
-        h.check(len(started) >= 6, f"{len(started)} recordings at once")
+        # Where there are many CPUs each takes somewhat more.
+        h.check(len(started) >= (6 if os.cpu_count() <= 8 else 5), f"{len(started)} recordings at once")
         h.check(started[0].said() == "" and "Memory for sessions is short: recording as with" in started[-1].said(),
                 "what they took is not said")
         h.check("MiB left" in r.said() and "end another one" in r.said(), f"it was told {r.said()}")
