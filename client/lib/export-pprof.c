@@ -354,6 +354,7 @@ static void gzip_write(GzipBuffer *buffer, const uint8_t *data, size_t n, int fl
         do {
                 buffer->stream.next_out = chunk;
                 buffer->stream.avail_out = sizeof(chunk);
+                errno = EIO; /* not every stream says why */
                 (void) deflate(&buffer->stream, flush);
                 if (fwrite(chunk, 1, sizeof(chunk) - buffer->stream.avail_out, buffer->out) !=
                             sizeof(chunk) - buffer->stream.avail_out &&
@@ -375,6 +376,7 @@ static int pack(const Pprof *p, FILE *out) {
         (void) pprof__profile__pack_to_buffer(&p->profile, &buffer.base);
         gzip_write(&buffer, NULL, 0, Z_FINISH);
         (void) deflateEnd(&buffer.stream);
+        errno = EIO;
         if (buffer.error == 0 && fflush(out) != 0)
                 buffer.error = -errno;
         return buffer.error;

@@ -460,6 +460,8 @@ int ringside_recorder_finish(RingsideRecorder *recorder, int exit_status, Ringsi
         int r;
 
         stop_thread(recorder);
+        if (!recorder->store)
+                return 0; /* it is finished */
         r = atomic_load(&recorder->failed);
         if (r >= 0)
                 r = put_end(recorder, exit_status);

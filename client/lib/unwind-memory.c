@@ -83,9 +83,15 @@ static int map_up_to(UnwindMemory *m, uint64_t end) {
 
         if (end <= m->mapped)
                 return 0;
-        size = MIN((end - m->mapped + MAP_STEP - 1) / MAP_STEP * MAP_STEP, m->size - m->mapped);
-        if (mmap(at, size, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_FIXED, m->fd, (off_t) m->mapped) == MAP_FAILED)
+        if (end > m->size)
                 return -ENOMEM;
+        size = MIN((end - m->mapped + MAP_STEP - 1) / MAP_STEP * MAP_STEP, m->size - m->mapped);
+        if (mmap(at, size, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_FIXED, m->fd, (off_t) m->mapped) == MAP_FAILED) {
+                /* The place may be free by then, and is kept again; but not tried again, for it may be another's. */
+                (void) mmap(at, size, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED_NOREPLACE, -1, 0);
+                m->size = m->mapped;
+                return -ENOMEM;
+        }
         (void) madvise(at, size, MADV_DONTFORK); /* as what is before it */
         m->mapped += size;
         return 0;
