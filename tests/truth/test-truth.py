@@ -10,14 +10,18 @@ import subprocess
 import sys
 import tempfile
 
-from truth import POINTS, RATE, SHARES, USER, check, check_count, check_shares, depth_of, exit_status
+from truth import POINTS, SHARES, USER, Recording, check, check_count, check_shares, depth_of, exit_status
 from truth import record_workload, workload
+
+# Two samplings of 20,000 each: of 70 % they differ by 0.5 points of standard deviation.
+RATE = 1999
+SECONDS = 10
 
 
 def test_shares(directory):
-    r = record_workload(directory, "shares", 10)
+    r = Recording(directory, "shares", "--", workload("shares"), str(SECONDS), rate=RATE)
     check_shares("functions", r.shares("function"), SHARES)
-    check_count(r, 10)
+    check_count(r, SECONDS, RATE)
     check(r.report("function")["rows"][0]["file"] == "workload-shares", "functions carry their file")
     return r.shares("function", "self_samples")
 
@@ -40,7 +44,7 @@ def test_perf(directory, ours):
     """The same program under perf, as root: its shares and ours describe one program."""
     data = os.path.join(directory, "perf.data")
     subprocess.run(["perf", "record", "-q", "-g", "-e", "cpu-clock", "-F", str(RATE), "-o", data, "--",
-                    workload("shares"), "10"], check=True, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL,
+                    workload("shares"), str(SECONDS)], check=True, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL,
                    stderr=subprocess.DEVNULL, timeout=120)
     # Self time: either takes the kernel's share from the function that was interrupted.
     shares = perf_shares(data, "overhead", "--no-children")

@@ -125,10 +125,10 @@ def check_shares(title, shares, expected, points=POINTS):
         check(abs(found - share) <= points, f"{title}: {name} has {found:.1f} %, to be {share:.1f} %")
 
 
-def check_count(recording, seconds):
+def check_count(recording, seconds, rate=RATE):
     """Every tick of CPU time is a sample, and none is lost."""
     report = recording.report("function")
-    wanted = RATE * seconds
+    wanted = rate * seconds
     check(report["recording"]["lost"] == 0, "nothing lost")
     check(abs(report["samples"] - wanted) <= wanted * 0.01 + 2,
           f"{report['samples']} samples of {wanted} in {seconds} s of CPU time")

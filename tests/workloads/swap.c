@@ -28,11 +28,11 @@ static NOINLINE uint64_t called_back_remapping(uint64_t x, unsigned int units) {
         return spin(x, units);
 }
 
-static uint64_t run(const char *path, const char *name, double seconds, bool remap, void **ret_address) {
+static uint64_t run(uint64_t x, const char *path, const char *name, double seconds, bool remap,
+                    void **ret_address) {
         double until = spin_cpu_seconds() + seconds;
         void *library = dlopen(path, RTLD_NOW);
         SwapFunction *function = library ? (SwapFunction *) dlsym(library, name) : NULL;
-        uint64_t x = 1;
 
         if (!function) {
                 fprintf(stderr, "swap: %s\n", dlerror());
@@ -47,13 +47,13 @@ static uint64_t run(const char *path, const char *name, double seconds, bool rem
 
 int main(int argc, char **argv) {
         void *a, *b, *first = NULL;
-        uint64_t x = 0;
+        uint64_t x = 1;
 
         if (argc < 3 || argc > 4)
                 return 2;
         for (int i = 0; i < ROUNDS; i++) {
-                x += run(argv[1], "swapped_a", 0.06, argc > 3, &a);
-                x += run(argv[2], "swapped_b", 0.04, argc > 3, &b);
+                x = run(x, argv[1], "swapped_a", 0.06, argc > 3, &a);
+                x = run(x, argv[2], "swapped_b", 0.04, argc > 3, &b);
                 first = first ? first : a;
                 if (a != b || a != first) {
                         fprintf(stderr, "swap: at %p, then at %p\n", a, b);

@@ -15,11 +15,10 @@ static CHAINED uint64_t called_back(uint64_t x) {
         return spin(x, CHAIN_UNITS / 2);
 }
 
-static CHAINED uint64_t load_and_run(const char *path, const char *name, double seconds, void **ret_address) {
+static CHAINED uint64_t load_and_run(uint64_t x, const char *path, const char *name, double seconds, void **ret_address) {
         void *library = dlopen(path, RTLD_NOW);
         LateFunction *function = library ? (LateFunction *) dlsym(library, name) : NULL;
         double until = spin_cpu_seconds() + seconds;
-        uint64_t x = 1;
 
         if (!function) {
                 fprintf(stderr, "late: %s\n", dlerror());
@@ -35,14 +34,14 @@ static CHAINED uint64_t load_and_run(const char *path, const char *name, double 
 int main(int argc, char **argv) {
         double seconds = argc == 4 ? spin_seconds(2, argv) / 2 / ROUNDS : 0;
         void *a = NULL, *b = NULL, *first = NULL;
-        uint64_t x = 0;
+        uint64_t x = 1;
 
         if (seconds == 0)
                 return 2;
         chain_wait();
         for (int i = 0; i < ROUNDS; i++) {
-                x += load_and_run(argv[2], "late_a", seconds, &a);
-                x += load_and_run(argv[3], "late_b", seconds, &b);
+                x = load_and_run(x, argv[2], "late_a", seconds, &a);
+                x = load_and_run(x, argv[3], "late_b", seconds, &b);
                 first = first ? first : a;
                 /* The functions' places in their libraries are about the same. */
                 if (((uintptr_t) a ^ (uintptr_t) first) >> 12 != 0 || ((uintptr_t) b ^ (uintptr_t) first) >> 12 != 0) {
