@@ -85,6 +85,8 @@ static int add_filter(struct json_object *object, const View *view) {
                 TRY(json_add_string(filter, "thread", view->filter.thread));
         if (view->filter.target)
                 TRY(json_add_string(filter, "target", view->filter.target));
+        if (view->filter.merge_targets)
+                TRY(json_add_bool(filter, "merge_targets", true));
         return 0;
 }
 

@@ -120,6 +120,10 @@ static int check_combination(const ReportOptions *o, const Given *given) {
                 cli_error("it is a table of its own, by share", "--unwind does not go with --%s", given->by ? "by" : "sort");
                 return -EINVAL;
         }
+        if (o->view.merge_targets && o->by == REPORT_TARGET) {
+                cli_error("leave one of them out", "--merge-targets leaves nothing for --by=target to tell apart");
+                return -EINVAL;
+        }
         if (given->sort && o->by >= REPORT_CALLEES) {
                 cli_error("leave --sort out, or choose a table with --by", "--sort goes with tables: a tree is sorted by total");
                 return -EINVAL;

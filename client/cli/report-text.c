@@ -18,8 +18,8 @@
 #define NUMBER_COLUMNS 28 /* "100.0 %  100.0 %   1234567  " */
 #define FILE_COLUMNS 20
 #define ID_COLUMNS 9
-#define TARGET_COLUMNS 24
-#define TARGET_COLUMNS_FROM 75 /* columns of the terminal: then there is room for a name, too */
+#define TARGET_COLUMNS 24U /* at most */
+#define NAME_COLUMNS 12U   /* what a name has at least, or there are no columns beside it; twice that beside a target's */
 #define TARGETS_SHOWN 8U
 #define LABELS_SHOWN 32U /* that is all, where `ringside record` has made them */
 
@@ -93,13 +93,40 @@ static void header_filter(FILE *out, const View *view, const Style *style) {
                 header_line(out, style, "Target", view->filter.target);
 }
 
-static void header_command(FILE *out, const RingsideRecordingInfo *info, const Style *style) {
+static bool has_targets(const View *view) {
+        return view->info->n_targets > 1 && !view->filter.merge_targets;
+}
+
+/* With its share of what is shown, where that is of several. */
+static void header_target(FILE *out, const View *view, unsigned i, const Style *style) {
+        const char *name = view->info->targets[i], *label = i == 0 ? "Of" : "";
+        _cleanup_free_ char *line = NULL;
+        const RingsideRow *rows;
+        double share = 0;
+        size_t n;
+
+        if (!has_targets(view) || view->filter.target ||
+            ringside_profile_get_rows(view->profile, RINGSIDE_BY_TARGET, &rows, &n) < 0) {
+                header_line(out, style, label, name);
+                return;
+        }
+        for (size_t k = 0; k < n; k++)
+                if (strcmp(rows[k].name, name) == 0)
+                        share = report_share(view, rows[k].self_samples, rows[k].self_weight);
+        if (asprintf(&line, "%5.1f %%  %s", share, name) < 0)
+                line = NULL;
+        header_line(out, style, label, line ?: name);
+}
+
+static void header_command(FILE *out, const View *view, const Style *style) {
+        const RingsideRecordingInfo *info = view->info;
+
         if (info->command[0] || info->n_targets == 0) {
                 header_line(out, style, "Command", info->command[0] ? info->command : "all processes of mine, or by PID");
                 return;
         }
         for (unsigned i = 0; i < MIN(info->n_targets, TARGETS_SHOWN); i++)
-                header_line(out, style, i == 0 ? "Of" : "", info->targets[i]);
+                header_target(out, view, i, style);
         if (info->n_targets > TARGETS_SHOWN)
                 header_line(out, style, "", "and more: --by=target shows all of them");
 }
@@ -116,7 +143,7 @@ static void print_header(FILE *out, const View *view, const Style *style) {
         char line[512], ended[384], never[256], missed[128], hidden[256];
 
         header_line(out, style, "Recording", view->path);
-        header_command(out, info, style);
+        header_command(out, view, style);
         header_labels(out, info, style);
         snprintf(line, sizeof(line), "%s, %u CPUs, %s", info->hostname, info->n_cpus, info->kernel);
         header_line(out, style, "Host", line);
@@ -161,10 +188,12 @@ static void print_name(FILE *out, const char *name, size_t columns, bool pad, co
                 fprintf(out, "%*s", (int) (columns - width), "");
 }
 
-/* Columns that only some recordings have. */
+/* Columns that only some tables have. */
 typedef struct Columns {
-        bool inner;  /* there are processes of containers: the number they have there */
-        bool target; /* processes and threads are told apart by target, too */
+        bool inner;    /* there are processes of containers: the number they have there */
+        size_t name;   /* what there is for it */
+        size_t file;   /* how wide; 0: there is none */
+        size_t target; /* likewise: rows are told apart by target, too */
 } Columns;
 
 static void print_inner_id(FILE *out, int64_t id) {
@@ -174,56 +203,43 @@ static void print_inner_id(FILE *out, int64_t id) {
                 fprintf(out, "%*s", ID_COLUMNS, "");
 }
 
-static size_t task_name_columns(const Columns *columns, const Style *style) {
-        return style->columns - NUMBER_COLUMNS - ID_COLUMNS - (columns->inner ? ID_COLUMNS : 0) -
-               (columns->target ? TARGET_COLUMNS + 2 : 0);
-}
-
-static void print_task(FILE *out, const RingsideRow *row, const Columns *columns, const Style *style) {
-        fprintf(out, "%7" PRIi64 "  ", row->id);
-        if (columns->inner)
-                print_inner_id(out, row->inner_id);
-        print_name(out, row->name, task_name_columns(columns, style), columns->target, style);
-        if (columns->target) {
-                fputs("  ", out);
-                print_name(out, row->target, TARGET_COLUMNS, false, style);
-        }
+static bool is_by_task(const ReportOptions *options) {
+        return options->by == REPORT_PROCESS || options->by == REPORT_THREAD;
 }
 
 /* Functions have a column for their file, processes and threads one for their number. */
 static void print_row(FILE *out, const View *view, const ReportOptions *options, const RingsideRow *row,
-                      const Columns *columns,
-                      const Style *style) {
-        size_t room = style->columns - NUMBER_COLUMNS;
+                      const Columns *columns, const Style *style) {
+        bool with_file = columns->file > 0 && (row->file[0] || columns->target > 0);
 
         fprintf(out, "%5.1f %%  %5.1f %%  %8" PRIu64 "  ", report_share(view, row->self_samples, row->self_weight),
                 report_share(view, row->total_samples, row->total_weight),
                 options->by_total ? row->total_samples : row->self_samples);
-        if (options->by == REPORT_PROCESS || options->by == REPORT_THREAD)
-                print_task(out, row, columns, style);
-        else if (options->by == REPORT_FUNCTION && row->file[0] && room > FILE_COLUMNS + 12) {
-                print_name(out, row->name, room - FILE_COLUMNS - 2, true, style);
+        if (is_by_task(options))
+                fprintf(out, "%7" PRIi64 "  ", row->id);
+        if (columns->inner)
+                print_inner_id(out, row->inner_id);
+        print_name(out, row->name, columns->name, with_file || columns->target > 0, style);
+        if (with_file) {
                 fputs("  ", out);
-                print_name(out, row->file, FILE_COLUMNS, false, style);
-        } else
-                print_name(out, row->name, room, false, style);
+                print_name(out, row->file, columns->file, columns->target > 0, style);
+        }
+        if (columns->target > 0) {
+                fputs("  ", out);
+                print_name(out, row->target, columns->target, false, style);
+        }
         fputc('\n', out);
 }
 
 static void print_table_head(FILE *out, const ReportOptions *options, const Columns *columns, const Style *style) {
-        size_t room = style->columns - NUMBER_COLUMNS;
-
         fprintf(out, "%s   self    total   samples  ", style->bold);
-        if (options->by == REPORT_PROCESS || options->by == REPORT_THREAD)
-                fprintf(out, "    %s  %s%-*s%s", options->by == REPORT_PROCESS ? "PID" : "TID",
-                        columns->inner ? "  inside  " : "",
-                        columns->target ? (int) task_name_columns(columns, style) + 2 : 0, "name",
-                        columns->target ? "target" : "");
-        else if (options->by == REPORT_FUNCTION && room > FILE_COLUMNS + 12)
-                fprintf(out, "%-*s  file", (int) (room - FILE_COLUMNS - 2), "function");
-        else
-                fputs(report_view_name(options->by), out);
-        fprintf(out, "%s\n", style->reset);
+        if (is_by_task(options))
+                fprintf(out, "    %s  %s", options->by == REPORT_PROCESS ? "PID" : "TID", columns->inner ? "  inside  " : "");
+        fprintf(out, "%-*s", columns->file > 0 || columns->target > 0 ? (int) columns->name : 0,
+                is_by_task(options) ? "name" : report_view_name(options->by));
+        if (columns->file > 0)
+                fprintf(out, "  %-*s", columns->target > 0 ? (int) columns->file : 0, "file");
+        fprintf(out, "%s%s\n", columns->target > 0 ? "  target" : "", style->reset);
 }
 
 static bool any_inner_id(const RingsideRow *const *rows, size_t n) {
@@ -231,6 +247,40 @@ static bool any_inner_id(const RingsideRow *const *rows, size_t n) {
                 if (rows[i]->inner_id > 0)
                         return true;
         return false;
+}
+
+static size_t widest_target(const RingsideRow *const *rows, size_t n) {
+        size_t widest = strlen("target");
+
+        for (size_t i = 0; i < n && widest < TARGET_COLUMNS; i++) {
+                _cleanup_free_ char *fitted = text_fit(rows[i]->target, TARGET_COLUMNS, "");
+
+                widest = MAX(widest, fitted ? text_width(fitted) : 0);
+        }
+        return widest;
+}
+
+static Columns choose_columns(const View *view, const ReportOptions *options, const RingsideRow *const *rows, size_t n,
+                              const Style *style) {
+        size_t room = style->columns - NUMBER_COLUMNS - (is_by_task(options) ? ID_COLUMNS : 0), name = NAME_COLUMNS;
+        Columns columns = {};
+
+        if (room >= ID_COLUMNS + name && any_inner_id(rows, n)) {
+                columns.inner = true;
+                room -= ID_COLUMNS;
+        }
+        /* Whose a row is goes before the file. */
+        if (room >= 2 * name && has_targets(view) && options->by != REPORT_TARGET) {
+                columns.target = MIN(widest_target(rows, n), room / 2 - 2);
+                room -= columns.target + 2;
+                name *= 2;
+        }
+        if (room > FILE_COLUMNS + name && options->by == REPORT_FUNCTION) {
+                columns.file = FILE_COLUMNS;
+                room -= FILE_COLUMNS + 2;
+        }
+        columns.name = room;
+        return columns;
 }
 
 static int print_table(FILE *out, const View *view, const ReportOptions *options, const Style *style) {
@@ -242,8 +292,7 @@ static int print_table(FILE *out, const View *view, const ReportOptions *options
         r = report_select_rows(view, options, &rows, &n, &left_out);
         if (r < 0)
                 return r;
-        columns.inner = any_inner_id(rows, n);
-        columns.target = view->info->n_targets > 1 && style->columns > TARGET_COLUMNS_FROM;
+        columns = choose_columns(view, options, rows, n, style);
         print_table_head(out, options, &columns, style);
         for (size_t i = 0; i < n; i++)
                 print_row(out, view, options, rows[i], &columns, style);

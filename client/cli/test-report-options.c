@@ -45,13 +45,15 @@ static void test_all(_unused_ void **state) {
         ReportOptions o;
 
         /* The recording may stand anywhere. */
-        assert_int_equal(parse(&o, "--by thread x.ringside --process make --thread 12 --event 1 --sort total --limit 3 "
-                                   "--threshold 2 --format text -o out --no-pager"),
+        assert_int_equal(parse(&o, "--by thread x.ringside --process make --thread 12 --target 3 --merge-targets --event 1 "
+                                   "--sort total --limit 3 --threshold 2 --format text -o out --no-pager"),
                          1);
         assert_int_equal(o.by, REPORT_THREAD);
         assert_string_equal(o.view.recording, "x.ringside");
         assert_string_equal(o.view.process, "make");
         assert_string_equal(o.view.thread, "12");
+        assert_string_equal(o.view.target, "3");
+        assert_true(o.view.merge_targets);
         assert_int_equal(o.view.event, 1);
         assert_string_equal(o.view.output, "out");
         assert_true(o.by_total && o.limit == 3 && o.threshold == 2 && !o.json && o.no_pager);
@@ -82,7 +84,7 @@ static void test_wrong(_unused_ void **state) {
         static const char *const lines[] = {
                 "--by=x", "--by", "--sort=name", "--sort=self --by=callees", "--limit 0", "--limit x", "--threshold 101",
                 "--threshold x", "--format=xml", "--event -1", "--event x", "--process=", "--thread=", "--output=", "a b",
-                "--no-such", "-x", "--no-pager=1",
+                "--no-such", "--merge-targets --by=target", "-x", "--no-pager=1",
         };
         ReportOptions o;
 

@@ -28,6 +28,9 @@ int view_options_set(ViewOptions *o, const char *command, int c, const char *val
                         return cli_error_value(command, "--target", value, "the name of a target, or a pattern");
                 o->target = value;
                 return 1;
+        case OPT_MERGE_TARGETS:
+                o->merge_targets = true;
+                return 1;
         case OPT_EVENT:
                 if (parse_number(value, 0, INT_MAX, &n) < 0)
                         return cli_error_value(command, "--event", value, "the number of an event, from 0");
@@ -88,6 +91,7 @@ static int open_profile(View *view, const ViewOptions *options) {
                 .thread = options->thread,
                 .target = options->target,
                 .event = options->event,
+                .merge_targets = options->merge_targets,
         };
         r = ringside_profile_new(&view->profile, view->recording, &view->filter, &error);
         if (r < 0)

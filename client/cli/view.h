@@ -10,6 +10,7 @@
 
 typedef struct ViewOptions {
         const char *process, *thread, *target; /* NULL: all */
+        bool merge_targets;
         int event;                    /* -1: the first */
         const char *output;           /* NULL: the command's default; "-": standard output */
         const char *recording;        /* NULL: the newest here */
@@ -23,19 +24,21 @@ typedef struct View {
         RingsideProfile *profile;
 } View;
 
-/* Values of --process, --thread, --target and --event for getopt_long(); -o is 'o'. */
-enum { OPT_PROCESS = 256, OPT_THREAD, OPT_TARGET, OPT_EVENT, OPT_VIEW_END };
+/* Values of the options below for getopt_long(); -o is 'o'. */
+enum { OPT_PROCESS = 256, OPT_THREAD, OPT_TARGET, OPT_MERGE_TARGETS, OPT_EVENT, OPT_VIEW_END };
 
 #define VIEW_OPTIONS                                                                                                   \
         { "process", required_argument, NULL, OPT_PROCESS }, { "thread", required_argument, NULL, OPT_THREAD },        \
-                { "target", required_argument, NULL, OPT_TARGET }, { "event", required_argument, NULL, OPT_EVENT },          \
-                { "output", required_argument, NULL, 'o' }
+                { "target", required_argument, NULL, OPT_TARGET },                                                     \
+                { "merge-targets", no_argument, NULL, OPT_MERGE_TARGETS },                                             \
+                { "event", required_argument, NULL, OPT_EVENT }, { "output", required_argument, NULL, 'o' }
 
 #define VIEW_HELP                                                                                                      \
         "      --process=P      Only this process: its PID, or a pattern for its command\n"                            \
         "      --thread=T       Only this thread: its TID, or a pattern for its name\n"                                \
         "      --target=T       Only what was named so to be recorded: a PID, TID, cgroup\n"                           \
         "                       or unit, or a pattern\n"                                                               \
+        "      --merge-targets  All that was named to be recorded as if it were one\n"                                 \
         "      --event=N        The event with this number, default 0\n"
 
 /* One of the options above: 1; not one of them: 0; -EINVAL. */

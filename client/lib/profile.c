@@ -113,8 +113,17 @@ static int file_of_frame(RingsideProfile *profile, uint32_t frame, int64_t *ret)
         return 0;
 }
 
-/* seen[i] is the last sum that counted for row i, so that recursion counts once. */
-static int count_frames(RingsideProfile *profile, GroupFunc group, RingsideRow *rows, size_t *seen) {
+/* Several: with one, its name is in the head of the recording and not wherever there is room. */
+static bool has_targets(const Snapshot *s) {
+        return s->n_targets > 2 && !s->merged;
+}
+
+static const char *target_name(const Snapshot *s, uint32_t target) {
+        return target > 0 ? s->targets[target].name : NO_TARGET;
+}
+
+/* Of one target's samples. seen[i] is the last sum that counted for row i, so that recursion counts once. */
+static int count_frames(RingsideProfile *profile, GroupFunc group, uint32_t target, RingsideRow *rows, size_t *seen) {
         const Snapshot *s = &profile->snapshot;
         int r;
 
@@ -123,6 +132,8 @@ static int count_frames(RingsideProfile *profile, GroupFunc group, RingsideRow *
                 uint32_t stack = sum->stack;
                 bool innermost = true;
 
+                if (has_targets(s) && sum->target != target)
+                        continue;
                 do {
                         int64_t row;
 
@@ -161,70 +172,83 @@ static int find_functions(RingsideProfile *profile) {
         return 0;
 }
 
-static int rows_by_frame(RingsideProfile *profile, GroupFunc group, size_t n, RingsideRow **ret) {
-        _cleanup_free_ RingsideRow *rows = calloc(MAX(n, (size_t) 1), sizeof(RingsideRow));
+static void name_function(RingsideProfile *profile, size_t i, RingsideRow *row) {
+        const Function *f = &profile->functions.items[i];
+
+        row->name = f->name;
+        row->file = f->file;
+        row->kernel = f->kernel;
+}
+
+static void name_file(RingsideProfile *profile, size_t i, RingsideRow *row) {
+        row->name = profile->snapshot.files[i].path;
+        row->file = "";
+        row->kernel = strcmp(row->name, "[kernel]") == 0;
+}
+
+typedef void (*NameFunc)(RingsideProfile *profile, size_t i, RingsideRow *row);
+
+/* Those of n that one target's samples counted for, behind what rows has. */
+static int add_rows_of_target(RingsideProfile *profile, GroupFunc group, NameFunc name, size_t n, uint32_t target,
+                              Rows *rows) {
+        _cleanup_free_ RingsideRow *counted = calloc(MAX(n, (size_t) 1), sizeof(RingsideRow));
         _cleanup_free_ size_t *seen = calloc(MAX(n, (size_t) 1), sizeof(size_t));
+        RingsideRow *all;
+        size_t kept = 0;
         int r;
 
-        if (!rows || !seen)
+        if (!counted || !seen)
                 return -ENOMEM;
-        r = count_frames(profile, group, rows, seen);
+        r = count_frames(profile, group, target, counted, seen);
         if (r < 0)
                 return r;
-        *ret = TAKE_PTR(rows);
-        return 0;
-}
-
-static int rows_by_function(RingsideProfile *profile, RingsideRow **ret, size_t *ret_n) {
-        int r;
-
-        r = find_functions(profile);
-        if (r >= 0)
-                r = rows_by_frame(profile, function_of_frame, profile->functions.n, ret);
-        if (r < 0)
-                return r;
-        for (size_t i = 0; i < profile->functions.n; i++) {
-                const Function *f = &profile->functions.items[i];
-
-                (*ret)[i].name = f->name;
-                (*ret)[i].file = f->file;
-                (*ret)[i].target = "";
-                (*ret)[i].id = -1;
-                (*ret)[i].kernel = f->kernel;
+        for (size_t i = 0; i < n; i++) {
+                if (counted[i].total_samples == 0)
+                        continue;
+                name(profile, i, &counted[i]);
+                counted[i].target = has_targets(&profile->snapshot) ? target_name(&profile->snapshot, target) : "";
+                counted[i].id = -1;
+                counted[kept++] = counted[i];
         }
-        *ret_n = profile->functions.n;
+        if (kept == 0)
+                return 0;
+        all = reallocarray(rows->items, rows->n + kept, sizeof(RingsideRow));
+        if (!all)
+                return -ENOMEM;
+        memcpy(all + rows->n, counted, kept * sizeof(RingsideRow));
+        rows->items = all;
+        rows->n += kept;
         return 0;
 }
 
-static int rows_by_file(RingsideProfile *profile, RingsideRow **ret, size_t *ret_n) {
+/* A row for each function or file, and target where there are several. */
+static int rows_by_frame(RingsideProfile *profile, GroupFunc group, NameFunc name, size_t n, Rows *ret) {
         const Snapshot *s = &profile->snapshot;
-        int r;
+        _cleanup_free_ bool *sampled = calloc(s->n_targets, sizeof(bool));
+        int r = 0;
 
-        r = rows_by_frame(profile, file_of_frame, s->n_files, ret);
-        if (r < 0)
-                return r;
-        for (size_t i = 1; i < s->n_files; i++) {
-                (*ret)[i].name = s->files[i].path;
-                (*ret)[i].file = "";
-                (*ret)[i].target = "";
-                (*ret)[i].id = -1;
-                (*ret)[i].kernel = strcmp(s->files[i].path, "[kernel]") == 0;
-        }
-        *ret_n = s->n_files;
-        return 0;
+        if (!sampled)
+                return -ENOMEM;
+        for (size_t i = 0; i < s->n_sums; i++)
+                sampled[has_targets(s) ? s->sums[i].target : 0] = true;
+        for (size_t i = 0; i < s->n_targets && r >= 0; i++)
+                if (sampled[i])
+                        r = add_rows_of_target(profile, group, name, n, i, ret);
+        return r;
 }
 
-/* Several: with one, its name is in the head of the recording and not wherever there is room. */
-static bool has_targets(const Snapshot *s) {
-        return s->n_targets > 2;
+static int rows_by_function(RingsideProfile *profile, Rows *ret) {
+        int r = find_functions(profile);
+
+        return r < 0 ? r : rows_by_frame(profile, function_of_frame, name_function, profile->functions.n, ret);
 }
 
-static const char *target_name(const Snapshot *s, uint32_t target) {
-        return target > 0 ? s->targets[target].name : NO_TARGET;
+static int rows_by_file(RingsideProfile *profile, Rows *ret) {
+        return rows_by_frame(profile, file_of_frame, name_file, profile->snapshot.n_files, ret);
 }
 
 /* A row for each process or thread, and target: what moves from one to another is in both. */
-static int rows_by_process_or_thread(RingsideProfile *profile, bool by_thread, RingsideRow **ret, size_t *ret_n) {
+static int rows_by_process_or_thread(RingsideProfile *profile, bool by_thread, Rows *ret) {
         const Snapshot *s = &profile->snapshot;
         _cleanup_free_ RingsideRow *rows = calloc(MAX(s->n_sums, (size_t) 1), sizeof(RingsideRow));
         _cleanup_(table_done) Table known = {};
@@ -254,12 +278,12 @@ static int rows_by_process_or_thread(RingsideProfile *profile, bool by_thread, R
                 row_add_self(&rows[row - 1], sum);
                 row_add_total(&rows[row - 1], sum);
         }
-        *ret = TAKE_PTR(rows);
-        *ret_n = n;
+        ret->items = TAKE_PTR(rows);
+        ret->n = n;
         return 0;
 }
 
-static int rows_by_target(RingsideProfile *profile, RingsideRow **ret, size_t *ret_n) {
+static int rows_by_target(RingsideProfile *profile, Rows *ret) {
         const Snapshot *s = &profile->snapshot;
         RingsideRow *rows = calloc(s->n_targets, sizeof(RingsideRow));
 
@@ -271,8 +295,8 @@ static int rows_by_target(RingsideProfile *profile, RingsideRow **ret, size_t *r
                 row_add_self(&rows[s->sums[i].target], &s->sums[i]);
                 row_add_total(&rows[s->sums[i].target], &s->sums[i]);
         }
-        *ret = rows;
-        *ret_n = s->n_targets;
+        ret->items = rows;
+        ret->n = s->n_targets;
         return 0;
 }
 
@@ -312,15 +336,18 @@ int ringside_profile_get_rows(RingsideProfile *profile, enum RingsideGroup group
         rows = &profile->rows[group];
         if (!rows->done) {
                 if (group == RINGSIDE_BY_FUNCTION)
-                        r = rows_by_function(profile, &rows->items, &rows->n);
+                        r = rows_by_function(profile, rows);
                 else if (group == RINGSIDE_BY_FILE)
-                        r = rows_by_file(profile, &rows->items, &rows->n);
+                        r = rows_by_file(profile, rows);
                 else if (group == RINGSIDE_BY_TARGET)
-                        r = rows_by_target(profile, &rows->items, &rows->n);
+                        r = rows_by_target(profile, rows);
                 else
-                        r = rows_by_process_or_thread(profile, group == RINGSIDE_BY_THREAD, &rows->items, &rows->n);
-                if (r < 0)
+                        r = rows_by_process_or_thread(profile, group == RINGSIDE_BY_THREAD, rows);
+                if (r < 0) {
+                        free(rows->items);
+                        *rows = (Rows){};
                         return r;
+                }
                 rows->n = drop_empty(rows->items, rows->n);
                 if (rows->n > 1)
                         qsort(rows->items, rows->n, sizeof(RingsideRow), compare_rows);
@@ -433,6 +460,13 @@ static int command_key(Table *commands, const char *comm, uint64_t *ret) {
         return r;
 }
 
+/* The first level of trees, where there are several. */
+static int node_of_target(RingsideProfile *profile, CallTree *tree, const SnapshotSum *sum, uint32_t *ret) {
+        const char *name = target_name(&profile->snapshot, sum->target);
+
+        return call_tree_child(tree, 0, sum->target, name, "", false, ret);
+}
+
 /* The node of a process: below its target, where there are several. */
 static int node_of_process(RingsideProfile *profile, Table *commands, const SnapshotSum *sum, uint32_t *ret) {
         const Snapshot *s = &profile->snapshot;
@@ -442,7 +476,7 @@ static int node_of_process(RingsideProfile *profile, Table *commands, const Snap
         int r = 0;
 
         if (has_targets(s))
-                r = call_tree_child(&profile->callees, 0, sum->target, target_name(s, sum->target), "", false, &parent);
+                r = node_of_target(profile, &profile->callees, sum, &parent);
         if (r >= 0)
                 r = command_key(commands, comm, &key);
         if (r >= 0)
@@ -537,11 +571,16 @@ static int build_callers(RingsideProfile *profile) {
         for (size_t i = 0; i < s->n_sums; i++) {
                 const SnapshotSum *sum = &s->sums[i];
                 uint32_t stack = sum->stack, node = 0;
+                bool leaf = true;
 
                 node_add_total(&tree->nodes[0], sum);
+                if (has_targets(s)) {
+                        r = node_of_target(profile, tree, sum, &node);
+                        if (r < 0)
+                                return r;
+                        node_add_total(&tree->nodes[node], sum);
+                }
                 do {
-                        bool leaf = node == 0;
-
                         r = add_child(profile, tree, node, s->stacks[stack].frame, &node);
                         if (r < 0)
                                 return r;
@@ -550,6 +589,7 @@ static int build_callers(RingsideProfile *profile) {
                                 tree->nodes[node].self_samples = tree->nodes[node].total_samples;
                                 tree->nodes[node].self_weight = tree->nodes[node].total_weight;
                         }
+                        leaf = false;
                         stack = s->stacks[stack].parent;
                 } while (stack > 0);
         }

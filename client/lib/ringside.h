@@ -432,6 +432,7 @@ typedef struct RingsideFilter {
         const char *thread;     /* tid, or a glob on the thread name; NULL: all */
         int event;              /* index; -1: the first */
         const char *target;     /* a label, kind and label, or a glob on either; NULL: all */
+        bool merge_targets;     /* as if none had been named: rows and trees of all that passed together */
 } RingsideFilter;
 
 /* A node of the call tree. Strings and children live as long as the profile. */
@@ -456,7 +457,7 @@ enum RingsideGroup {
 struct RingsideRow {
         const char *name;  /* function, path, command, or kind and label of a target */
         const char *file;  /* functions: the base name of their file; else "" */
-        const char *target; /* processes and threads, where there are several targets: kind and label; else "" */
+        const char *target; /* kind and label, where there are several targets: a row is of one; else "" */
         int64_t id;        /* processes: pid; threads: tid; else -1 */
         int64_t inner_id;  /* processes: in their own pid namespace; 0: the same, or not known */
         bool kernel;
@@ -492,7 +493,7 @@ RINGSIDE_PUBLIC int ringside_profile_get_truncations(RingsideProfile *profile, c
  * per target where there are several.
  */
 RINGSIDE_PUBLIC int ringside_profile_get_callees(RingsideProfile *profile, const RingsideNode **ret_root);
-/* Inverted: from each leaf function up to its callers. */
+/* Inverted: from each leaf function up to its callers; below one child per target where there are several. */
 RINGSIDE_PUBLIC int ringside_profile_get_callers(RingsideProfile *profile, const RingsideNode **ret_root);
 
 /* ---- export ---- */

@@ -374,7 +374,7 @@ static int sample_row(sqlite3_stmt *row, void *userdata) {
         r = sum_for(loader, &(SnapshotSum){
                                     .thread = thread,
                                     .stack = stack,
-                                    .target = target,
+                                    .target = s->merged ? 0 : target,
                                     .walk_end = s->stacks[stack].truncated ? MIN(end, RINGSIDE_WALK_END_MAX) : 0,
                             }, &sum);
         if (r < 0)
@@ -556,6 +556,7 @@ int snapshot_load(Snapshot *ret, RingsideRecording *recording, const RingsideFil
                 return error_set(error, RINGSIDE_E_INVALID, NULL, "%s has %u events, and no number %d", recording->path,
                                  recording->info.n_events, f.event);
         snapshot.event = f.event < 0 ? 0 : f.event;
+        snapshot.merged = f.merge_targets;
         loader.period = recording_get_period(recording, snapshot.event);
 
         r = reserve_none(&snapshot);

@@ -75,6 +75,7 @@ typedef struct Snapshot {
         SnapshotSum *sums; /* ordered by thread, then stack, then target, then how the walk ended */
         size_t n_sums;
         unsigned event;
+        bool merged; /* no sum has a target, though there may be some */
         uint64_t samples, weight, truncated; /* sums over the sums */
         uint64_t guessed; /* samples of which some of the stack was found by frame pointer */
         uint32_t main_file; /* the program of the process with the most weight, 0: not known */

@@ -369,8 +369,16 @@ static void test_targets(void **state) {
         expect_row(f, RINGSIDE_BY_TARGET, "cgroup /a [x]", 5, 5);
         expect_row(f, RINGSIDE_BY_TARGET, "unit b.service", 6, 6);
         expect_row(f, RINGSIDE_BY_TARGET, "[no target]", 1, 1);
-        expect_row(f, RINGSIDE_BY_FUNCTION, "main", 12, 12);
-        assert_string_equal(find_row(f, RINGSIDE_BY_FUNCTION, "main")->target, "");
+        for (unsigned group = RINGSIDE_BY_FUNCTION; group <= RINGSIDE_BY_FILE; group++) {
+                assert_return_code(ringside_profile_get_rows(f->profile, group, &rows, &n), 0);
+                assert_int_equal(n, 3);
+                assert_true(strcmp(rows[0].name, rows[1].name) == 0 && strcmp(rows[0].name, rows[2].name) == 0);
+                assert_string_equal(rows[0].target, "unit b.service");
+                assert_string_equal(rows[1].target, "cgroup /a [x]");
+                assert_string_equal(rows[2].target, "[no target]");
+                assert_true(rows[0].self_samples == 6 && rows[0].total_samples == 6 && rows[1].self_samples == 5 &&
+                            rows[2].self_samples == 1);
+        }
         for (unsigned group = RINGSIDE_BY_PROCESS; group <= RINGSIDE_BY_THREAD; group++) {
                 assert_return_code(ringside_profile_get_rows(f->profile, group, &rows, &n), 0);
                 assert_int_equal(n, 4);
@@ -382,10 +390,40 @@ static void test_targets(void **state) {
         assert_return_code(ringside_profile_get_callees(f->profile, &root), 0);
         expect_tree(root, "all(0/12)[unit b.service(0/6)[other(0/4)[main(4/4)],prog(0/2)[main(2/2)]],"
                           "cgroup /a [x](0/5)[prog(0/5)[main(5/5)]],[no target](0/1)[other(0/1)[main(1/1)]]]");
+        assert_return_code(ringside_profile_get_callers(f->profile, &root), 0);
+        expect_tree(root, "all(0/12)[unit b.service(0/6)[main(6/6)],cgroup /a [x](0/5)[main(5/5)],"
+                          "[no target](0/1)[main(1/1)]]");
         info = ringside_recording_get_info(f->recording);
         assert_int_equal(info->n_targets, 3);
         assert_string_equal(info->targets[0], "cgroup /a [x]");
         assert_string_equal(info->targets[2], "unit c.service");
+}
+
+/* As if nothing had been named; with a filter, too. */
+static void test_merged_targets(void **state) {
+        Fixture *f = *state;
+        RingsideFilter filter = { .size = sizeof(filter), .event = -1, .merge_targets = true };
+        const RingsideNode *root;
+        const RingsideRow *rows;
+        size_t n;
+
+        fill_targets(f);
+        read_again(f, &filter);
+        for (unsigned group = 0; group < RINGSIDE_BY_TARGET; group++) {
+                assert_return_code(ringside_profile_get_rows(f->profile, group, &rows, &n), 0);
+                assert_int_equal(n, group == RINGSIDE_BY_PROCESS || group == RINGSIDE_BY_THREAD ? 2 : 1);
+                for (size_t i = 0; i < n; i++)
+                        assert_string_equal(rows[i].target, "");
+        }
+        expect_row(f, RINGSIDE_BY_FUNCTION, "main", 12, 12);
+        assert_return_code(ringside_profile_get_callees(f->profile, &root), 0);
+        expect_tree(root, "all(0/12)[prog(0/7)[main(7/7)],other(0/5)[main(5/5)]]");
+        assert_return_code(ringside_profile_get_callers(f->profile, &root), 0);
+        expect_tree(root, "all(0/12)[main(12/12)]");
+        expect_row(f, RINGSIDE_BY_TARGET, "[no target]", 12, 12);
+        filter.target = "unit *";
+        read_again(f, &filter);
+        expect_row(f, RINGSIDE_BY_FUNCTION, "main", 6, 6);
 }
 
 static void expect_filtered(Fixture *f, const char *target, uint64_t samples) {
@@ -449,7 +487,7 @@ int main(void) {
         const struct CMUnitTest tests[] = {
                 TEST(test_rows),  TEST(test_guessed), TEST(test_truncations), TEST(test_trees),    TEST(test_filters),
                 TEST(test_names), TEST(test_overflow), TEST(test_nothing),
-                TEST(test_targets), TEST(test_target_filter), TEST(test_one_target), TEST(test_inner_ids),
+                TEST(test_targets), TEST(test_merged_targets), TEST(test_target_filter), TEST(test_one_target), TEST(test_inner_ids),
         };
 
         return cmocka_run_group_tests(tests, NULL, NULL);

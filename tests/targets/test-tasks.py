@@ -48,19 +48,23 @@ def reported(by):
 FUNCTIONS = (b"busy_loop", b"takes_seventy")
 COMMANDS = (b"workload-busy", b"workload-shares")
 FILES = (b"/workload-busy", b"/workload-shares")
-# How to have it, what tells the two programs apart in it, and whether it says whose something is: functions, files
-# and callers are those of all targets together.
+
+def text(by):
+    """What people read, without its head."""
+    return lambda *a: exported("report", "--threshold=0", "--by", by)(*a).partition(b"self")[2]
+
+
+# How to have it, and what tells the two programs apart in it.
 VIEWS = {
-    "function": (reported("function"), FUNCTIONS, False),
-    "file": (reported("file"), FILES, False),
-    "process": (reported("process"), COMMANDS, True),
-    "thread": (reported("thread"), COMMANDS, True),
-    "callees": (reported("callees"), FUNCTIONS, True),
-    "callers": (reported("callers"), FUNCTIONS, False),
-    "text": (exported("report", "--threshold=0"), FUNCTIONS, False),
-    "flamegraph": (exported("flamegraph", "-o", "-"), FUNCTIONS, True),
-    "collapsed": (exported("export", "--format=collapsed"), FUNCTIONS, True),
-    "pprof": (lambda *a: gzip.decompress(exported("export", "--format=pprof")(*a)), FUNCTIONS, True),
+    **{by: (reported(by), told) for by, told in
+       (("function", FUNCTIONS), ("file", FILES), ("process", COMMANDS), ("thread", COMMANDS),
+        ("callees", FUNCTIONS), ("callers", FUNCTIONS))},
+    **{f"text by {by}": (text(by), told) for by, told in
+       (("function", FUNCTIONS), ("file", FILES), ("process", COMMANDS), ("thread", COMMANDS),
+        ("callees", FUNCTIONS), ("callers", FUNCTIONS))},
+    "flamegraph": (exported("flamegraph", "-o", "-"), FUNCTIONS),
+    "collapsed": (exported("export", "--format=collapsed"), FUNCTIONS),
+    "pprof": (lambda *a: gzip.decompress(exported("export", "--format=pprof")(*a)), FUNCTIONS),
 }
 
 
@@ -72,17 +76,26 @@ def test_views():
         b.open()
         recording.end()
         labels = [f"process {p.pid}".encode() for p in (a, b)]
-        for name, (view, told_by, labelled) in VIEWS.items():
+        for name, (view, told_by) in VIEWS.items():
             both = view(recording)
-            wanted = (*told_by, *labels) if labelled else told_by
-            missing = [text for text in wanted if text not in both]
+            missing = [wanted for wanted in (*told_by, *labels) if wanted not in both]
             h.check(not missing, f"{name}: without {missing}")
+            merged = view(recording, "--merge-targets")
+            h.check(all(told in merged for told in told_by) and not any(label in merged for label in labels),
+                    f"{name} --merge-targets")
             for mine, other, p in ((*told_by, a), (*reversed(told_by), b)):
                 only = view(recording, f"--target={p.pid}")
                 h.check(mine in only and other not in only, f"{name} --target={p.pid}: not {mine} alone")
         for label in labels:
             found = recording.samples("target", f"--target={label.decode()}")
             h.check(set(found) == {label.decode()}, f"targets: {found}, to be {label}")
+        # The head of what people read says how samples divide, where all are shown.
+        shares, both = recording.samples(), recording.report()["samples"]
+        lines = recording.view("report").decode().splitlines()
+        for label in labels:
+            share = f"{100 * shares[label.decode()] / both:.1f} %  {label.decode()}"
+            h.check(any(line.endswith(share) for line in lines), f"no {share!r} in {lines[:8]}")
+            h.check(b" %  " + label + b"\n" not in recording.view("report", f"--target={a.pid}"), "shares of one")
 
 
 def test_threads():
