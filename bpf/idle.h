@@ -6,9 +6,13 @@
  * the name of a task that has no number and is nobody's. It is told in a session that sees everybody, from
  * the initial pid namespace, where CPUs belong; a CPU that merely sleeps never is.
  *
- * Such work runs on a stack of the CPU's own, while the idle task's stack waits. (The CPU's preempt_count says
- * it as well, but stands elsewhere in every other kernel, and can be had only where kallsyms lists
- * variables.) With PREEMPT_RT threads do most of it.
+ * Such work runs on a stack of the CPU's own, while the idle task's stack waits. With PREEMPT_RT threads do most of it.
+ *
+ * The timer of cpu-clock comes only where interrupts are let in, which is in softirqs. The interrupt of a counter may be
+ * an NMI on x86, and then this is any interrupt's work. The CPU's preempt_count would tell softirqs from others, but is a
+ * variable, in one place or another by version; it can be had only where kallsyms lists variables, and where it does not a
+ * program that names it is not loaded. Whether interrupts were let in does not tell: softirqs keep them out now and then.
+ * So it is the client that names both alike, by the event.
  */
 
 #include "rule.h"

@@ -48,7 +48,7 @@ struct rs_record {
 
 #define RS_SAMPLE_KERNEL_MODE 0x0001 /* the interrupt hit the kernel */
 #define RS_SAMPLE_NO_USER 0x0002     /* there is no user part: an io or user worker, a kernel thread, or an exec under way */
-#define RS_SAMPLE_IDLE 0x0004        /* interrupt work on an idle CPU, softirqs mostly; pid and tid are 0 */
+#define RS_SAMPLE_IDLE 0x0004        /* interrupts' work on an idle CPU; pid and tid are 0 */
 /* Which target the task belongs to, counted from 1 in the order they were accepted; 0: none was named. */
 #define RS_SAMPLE_TARGET_SHIFT 4
 #define RS_SAMPLE_TARGET_MASK 0x3f

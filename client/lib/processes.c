@@ -27,8 +27,12 @@
 #define REFRESH_EAGER 16
 #define REFRESH_CHEAP (5 * NSEC_PER_MSEC)
 
-/* Whom samples of softirq work on an idle CPU are counted for, which has number 0. */
-#define IDLE_COMM "idle softirq"
+/*
+ * Whom samples of interrupts' work on an idle CPU are counted for, which has number 0. A timer's interrupt finds no
+ * other at work, only softirqs; a counter's may be an NMI, which finds both, and nothing tells which.
+ */
+#define IDLE_COMM_TIMER "idle softirq"
+#define IDLE_COMM_COUNTER "idle interrupt"
 
 static Process *process_free(Process *process) {
         if (!process)
@@ -289,7 +293,7 @@ static int process_discover(Processes *processes, uint32_t pid, uint64_t start, 
          * /proc adds to its name what it is working on.
          */
         if (pid == 0)
-                comm = IDLE_COMM;
+                comm = processes->by_counter ? IDLE_COMM_COUNTER : IDLE_COMM_TIMER;
         else if (!(comm && (told->tid == pid || told->process.kernel)) &&
                  proc_file_read_comm(pid, 0, leader, sizeof(leader)) >= 0)
                 comm = leader;

@@ -70,6 +70,7 @@ typedef struct Processes {
         Store *store;
         Symbolizer *symbolizer;
         uint64_t start; /* of the recording, ns CLOCK_BOOTTIME */
+        bool by_counter; /* samples are not only a timer's, but those of a counter in the processor */
         uint64_t n;     /* announced or found out about, execs not counted */
         uint64_t last_version, last_program;
         Table by_pid;

@@ -292,6 +292,15 @@ static uint64_t get_period(RingsideSession *session) {
         return session && ringside_session_get_event(session, 0, &event) >= 0 ? recording_period_of(&event) : 1;
 }
 
+static bool is_by_counter(RingsideSession *session) {
+        RingsideEvent event;
+
+        for (unsigned i = 0; session && ringside_session_get_event(session, i, &event) >= 0; i++)
+                if (strcmp(event.name, "cpu-clock") != 0)
+                        return true;
+        return false;
+}
+
 static bool labels_are_valid(const char *const *labels) {
         for (size_t i = 0; labels && labels[i]; i++) {
                 const char *equals = strchr(labels[i], '=');
@@ -326,6 +335,8 @@ int ringside_recorder_new(RingsideRecorder **ret, const char *path, RingsideSess
         r = writer_new(&recorder->writer, recorder->store, recorder->symbolizer, recorder->start.boottime);
         if (r >= 0)
                 writer_set_period(recorder->writer, get_period(session));
+        if (r >= 0 && is_by_counter(session))
+                writer_set_by_counter(recorder->writer);
         if (r >= 0)
                 r = machine_describe(recorder->store, &recorder->start, session, &o);
         if (r >= 0)

@@ -134,7 +134,7 @@ typedef struct RingsideRecord {
                         uint32_t event;  /* index into the session's events */
                         uint64_t weight; /* units of the event; 0: one period of what the event was opened with */
                         bool kernel_mode;
-                        bool idle;       /* interrupt work on an idle CPU, softirqs mostly; pid and tid are 0 */
+                        bool idle;       /* interrupts' work on an idle CPU: softirqs, or any by a counter's event; pid and tid are 0 */
                         unsigned target; /* whose it is: 1 for the first that was added; 0: none was */
                         enum RingsideWalkEnd walk_end;
                         uint64_t leaf;  /* an address of pid's, a kernel frame, or 0 */

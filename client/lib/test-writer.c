@@ -708,6 +708,16 @@ static void test_kernel_threads(void **state) {
         expect(f, STACKS, "x>x x>x x>x");
 }
 
+/* A counter's interrupt may come in the midst of another, and not only of a softirq. */
+static void test_idle_by_counter(void **state) {
+        Fixture *f = *state;
+
+        writer_set_by_counter(f->writer);
+        stack_of_both(f, 1, 1, (const uint64_t[]){ KERNEL(0, 0x310) }, 1);
+        sample(f, 0, 0, KERNEL(0, 0x310), 1, RINGSIDE_WALK_NONE);
+        expect(f, "SELECT pid, CAST(comm AS TEXT) FROM process", "0|[idle interrupt]");
+}
+
 /* The same content twice is stored once, however it is asked for. */
 static void test_tree_is_shared(void **state) {
         Fixture *f = *state;
@@ -1050,7 +1060,7 @@ int main(void) {
                 TEST(test_exec_unseen),    TEST(test_parent_of_reused),
                 TEST(test_exec_and_fork),  TEST(test_pid_used_again),   TEST(test_nobody_told), TEST(test_refresh_limit),
                 TEST(test_tree_is_shared), TEST(test_kernel_names),     TEST(test_kernel_names_late),
-                TEST(test_no_kernel_names), TEST(test_rows), TEST(test_kernel_threads),  TEST(test_wait_until_told),
+                TEST(test_no_kernel_names), TEST(test_rows), TEST(test_kernel_threads), TEST(test_idle_by_counter), TEST(test_wait_until_told),
                 TEST(test_wait_and_contradict), TEST(test_wait_and_exec), TEST(test_wait_in_vain),
                 TEST(test_wait_is_bounded), TEST(test_mappings), TEST(test_stacks_in_a_row),
                 TEST(test_stacks_in_a_row_of_others), TEST(test_stacks_in_a_row_replaced), TEST(test_places_are_asked_for_once),

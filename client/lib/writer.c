@@ -174,6 +174,10 @@ void writer_set_period(Writer *writer, uint64_t period) {
         writer->period = period;
 }
 
+void writer_set_by_counter(Writer *writer) {
+        writer->processes.by_counter = true;
+}
+
 /* As in the store. */
 static int64_t sample_time(const Writer *writer, const RingsideRecord *record) {
         return (int64_t) (record->time - writer->processes.start);

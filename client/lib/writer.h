@@ -29,6 +29,8 @@ int writer_new(Writer **ret, Store *store, Symbolizer *symbolizer, uint64_t star
 Writer *writer_free(Writer *writer);
 /* What a sample without a weight weighs; 1, unless this is called. */
 void writer_set_period(Writer *writer, uint64_t period);
+/* There are samples that a counter in the processor has taken, and not a timer; only a timer's, unless this is called. */
+void writer_set_by_counter(Writer *writer);
 /* 0 or -errno, after which the recording cannot go on. */
 int writer_handle(Writer *writer, const RingsideRecord *record);
 /* To be called several times a second, whether records come or not. */

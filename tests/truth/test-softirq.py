@@ -4,8 +4,8 @@
 Interrupt work on an idle CPU: datagrams that another CPU has sent (datagrams.py). A recording of the whole machine has
 it with its functions, for nobody; and it has no sample of a CPU that merely sleeps. Run by bus-env.
 
-How often a CPU is idle is not the test's to say. It goes on until it has seen that, and where the CPUs of a machine
-never sleep it cannot be seen: in a machine of its own it always can (tests/system/seeing.py).
+How often a CPU is idle is not the test's to say. It goes on until it has seen that; where the CPUs of a machine never
+sleep it cannot be seen, and the test is skipped. In a machine of its own it always can (tests/system/seeing.py).
 """
 
 import collections
@@ -22,7 +22,7 @@ from truth import Recording, check, exit_status
 TESTS = os.path.dirname(os.path.dirname(os.path.realpath(__file__)))
 RULES = os.path.join(TESTS, "lib/profile-system.rules")
 DATAGRAMS = os.path.join(TESTS, "system/datagrams.py")
-DEADLINE = 120
+DEADLINE = 240
 SLEPT = 5  # seconds of a CPU's sleep in which it has received something, without any doubt
 RATE = 1999
 
@@ -67,7 +67,8 @@ def idle_seconds(cpu):
 
 def look(directory, sender, receiver, n):
     """One recording; how many samples there are of softirqs on the idle receiver."""
-    recording = Recording(directory, f"softirq-{n}", "-a", "-d", "2", rate=RATE)
+    # A machine that sleeps now and then is given longer.
+    recording = Recording(directory, f"softirq-{n}", "-a", "-d", "2" if n == 0 else "8", rate=RATE)
     seen = idle_stacks(recording)
     # The kernel's own walk ends in the thunk of an indirect jump, now and then; that stack is nothing but the thunk.
     cut = [row for row in seen if len(row[3]) == 1 and "_thunk_" in row[3][0]]
@@ -84,11 +85,15 @@ def look(directory, sender, receiver, n):
     return len(received)
 
 
+def skip(reason):
+    print(reason, flush=True)
+    return 1 if os.environ.get("RINGSIDE_MUST_RUN") == "1" else 77
+
+
 def main():
     cpus = sorted(os.sched_getaffinity(0))
     if len(cpus) < 2:
-        print("one CPU is busy with sending")
-        return 1 if os.environ.get("RINGSIDE_MUST_RUN") == "1" else 77
+        return skip("one CPU is busy with sending")
     subprocess.run(["polkit-rules", RULES], check=True)
     with tempfile.TemporaryDirectory() as directory:
         os.chmod(directory, 0o777)
@@ -102,7 +107,9 @@ def main():
                 seen = look(directory, sender, receiver, n)
                 slept += idle_seconds(receiver) - before
             n += 1
-        check(seen > 0 or slept < SLEPT, f"{seen} softirqs on an idle CPU, in {n} recordings, asleep for {slept:.2f} s")
+        if not seen and slept < SLEPT and exit_status() == 0:
+            return skip(f"nothing seen in {n} recordings, with the CPU asleep for {slept:.2f} s")
+        check(seen > 0, f"{seen} softirqs on an idle CPU, in {n} recordings, asleep for {slept:.2f} s")
     return exit_status()
 
 
