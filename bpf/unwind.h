@@ -524,12 +524,12 @@ static __always_inline bool begins_goroutine(__u64 address) {
  * the return that it never comes to. Its frame pointer is of whoever made the thread, on the stack of another, where by now
  * may be anything.
  */
-static __always_inline bool begins_thread(const struct unwind_state *state) {
+static __always_inline bool begins_thread(__u64 address) {
 #if defined(__TARGET_ARCH_x86)
         __u64 code = 0;
 
         /* int3, call, ret, int3: functions are aligned, and that is what is between them. */
-        return !state->exact && state->pc % 32 == 5 && unwind_read_bytes(&code, sizeof(code), state->pc - 6) == 0 &&
+        return address % 32 == 5 && unwind_read_bytes(&code, sizeof(code), address - 6) == 0 &&
                (code & 0xffff00000000ffffULL) == 0xccc300000000e8ccULL;
 #else
         return false; /* with a frame of its own it looks like others */
@@ -562,7 +562,7 @@ __noinline int unwind_guess(void) {
         state = &s->unwind.state;
         fp = state->regs[UNWIND_FP];
         far = fp - state->regs[UNWIND_SP] > GUESS_DISTANCE_MAX;
-        if (s->unwind.guessed_at != NOT_GUESSED && (fp == 0 || begins_thread(state)))
+        if (s->unwind.guessed_at != NOT_GUESSED && (fp == 0 || (!state->exact && begins_thread(state->pc))))
                 return GUESS_END;
         /* Go does not keep the alignment that C has. */
         if (!(state->known & UNWIND_KNOWN(UNWIND_FP)) || (fp & 7) != 0 ||
@@ -598,8 +598,9 @@ __noinline int unwind_guess(void) {
 
 /*
  * Of a word that nothing has called, how the walk goes on: from what a signal's handler returns to; or it is at its end,
- * where the first frame of all is marked, or where a function begins and no rule covers what is before it. So coroutines
- * begin, whose first function returns to what was put there for it, which is not told.
+ * where a rule says that it is the first frame of all, and where goroutines begin; or, with a frame pointer of 0, where a function begins and no rule covers
+ * what is before it. So coroutines begin, whose first function returns to what was put there for it, which is not told. Without
+ * that it is any function's address, and stacks are full of these.
  */
 __noinline int unwind_without_call(void) {
         struct scratch *s = scratch_get();
@@ -611,16 +612,18 @@ __noinline int unwind_without_call(void) {
         u = &s->unwind;
         is_code = unwind_is_code(u, u->state.pc);
         if (is_code != CALL_BEFORE)
-                return is_code == CALL_NONE ? RS_WALK_NO_CALL : RS_WALK_UNREADABLE;
+                return is_code == CALL_NONE ? RS_WALK_NO_CALL : RS_WALK_NO_MAPPING;
         end = unwind_find_rule();
         if (end == UNWIND_GOES_ON) {
                 if (u->rule.ra & RS_RULE_SIGNAL)
                         return UNWIND_GOES_ON;
-                return unwind_step(&u->state, &u->rule) == RS_WALK_COMPLETE ? RS_WALK_COMPLETE : RS_WALK_NO_CALL;
+                return unwind_is_first_by(&u->rule) || begins_goroutine(u->state.pc) ? RS_WALK_COMPLETE : RS_WALK_NO_CALL;
         }
         u->lookup = u->state.pc;
-        return end == RS_WALK_NO_RULE && unwind_find_page() == UNWIND_GOES_ON && unwind_find_row(u) != 0 ? RS_WALK_COMPLETE
-                                                                                                 : RS_WALK_NO_CALL;
+        return end == RS_WALK_NO_RULE && unwind_is_marked(&u->state) && unwind_find_page() == UNWIND_GOES_ON &&
+                               unwind_find_row(u) != 0
+                       ? RS_WALK_COMPLETE
+                       : RS_WALK_NO_CALL;
 }
 
 /* What the last step has found: tells it, if that may be, and finds its rule. Returns UNWIND_GOES_ON, or an enum rs_walk_end. */
@@ -640,8 +643,12 @@ static __always_inline int unwind_tell(struct scratch *s, struct unwind *u) {
                 return UNWIND_GOES_ON;
         }
         may_be = u->state.exact ? unwind_is_code(u, pc) : call_before(pc);
-        if (may_be == CALL_UNREADABLE)
-                return RS_WALK_UNREADABLE;
+        if (may_be == CALL_UNREADABLE) {
+                /* The page is not in memory, or there is none. */
+                if (!u->state.exact)
+                        may_be = unwind_is_code(u, pc);
+                return may_be == MAPPING_IS_CODE ? RS_WALK_UNREADABLE : RS_WALK_NO_MAPPING;
+        }
         if (may_be == CALL_BEFORE) {
                 u->untold = false;
                 walk_push(s, u->state.exact ? pc | RS_FRAME_EXACT : pc);
@@ -691,6 +698,9 @@ __noinline int unwind_frame(void) {
                 if (guess != GUESS_NONE)
                         end = guess == GUESS_STEP ? UNWIND_GOES_ON : RS_WALK_COMPLETE;
         }
+        /* What Go's threads begin with has been called by the function that makes them, and that by nobody. */
+        if (end == RS_WALK_BAD_RETURN && s->walk.n > 1 && begins_thread(s->frames[(s->walk.n - 2) & RS_FRAMES_MAX]))
+                end = RS_WALK_COMPLETE;
         if (end != UNWIND_GOES_ON) {
                 s->walk.end = end;
                 return STEP_ENDED;

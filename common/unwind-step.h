@@ -81,7 +81,20 @@ static inline __attribute__((always_inline)) int unwind_step_signal(struct unwin
         s->known |= UNWIND_KNOWN(UNWIND_LR);
 #endif
         s->exact = true;
-        return s->pc == 0 ? RS_WALK_COMPLETE : UNWIND_GOES_ON;
+        return UNWIND_GOES_ON;
+}
+
+/*
+ * Whether the chain ends where no rule says that it does: by a frame pointer of 0, which is what an ABI has beside a return
+ * address that is none. A word alone is no sign, least of all a 0: that is what walks that went astray find first.
+ */
+static inline __attribute__((always_inline)) bool unwind_is_marked(const struct unwind_state *s) {
+        return (s->known & UNWIND_KNOWN(UNWIND_FP)) && s->regs[UNWIND_FP] == 0;
+}
+
+/* The first frame of all, of which a rule says that nothing has called it. */
+static inline __attribute__((always_inline)) bool unwind_is_first_by(const struct rs_table_rule *rule) {
+        return rule->cfa != RS_CFA_NONE && (rule->ra & RS_RULE_REG_MASK) == RS_REG_UNDEFINED;
 }
 
 /* rule: a copy that nobody else writes. Returns UNWIND_GOES_ON, or an enum rs_walk_end; s is the caller's, or of no use. */
@@ -103,7 +116,7 @@ static inline __attribute__((always_inline)) int unwind_step(struct unwind_state
 
         if (rule->cfa == RS_CFA_NONE)
                 return RS_WALK_NO_RULE;
-        if (how == RS_REG_UNDEFINED)
+        if (unwind_is_first_by(rule))
                 return RS_WALK_COMPLETE;
         if (rule->ra & RS_RULE_SIGNAL)
                 return unwind_step_signal(s);
@@ -150,5 +163,7 @@ static inline __attribute__((always_inline)) int unwind_step(struct unwind_state
         s->regs[UNWIND_FP] = fp;
         s->known = known;
         s->exact = false;
-        return ra == 0 ? RS_WALK_COMPLETE : UNWIND_GOES_ON;
+        if (ra != 0)
+                return UNWIND_GOES_ON;
+        return unwind_is_marked(s) ? RS_WALK_COMPLETE : RS_WALK_BAD_RETURN;
 }

@@ -96,8 +96,8 @@ enum RingsideWalkEnd {
         RINGSIDE_WALK_COMPLETE = 1,   /* reached its start */
         RINGSIDE_WALK_DEPTH = 2,      /* had more frames than a record holds */
         RINGSIDE_WALK_BAD_FP = 3,     /* frame pointers that lead nowhere: built without them */
-        RINGSIDE_WALK_UNREADABLE = 4, /* stack memory that was not resident or not mapped */
-        RINGSIDE_WALK_BAD_RETURN = 5, /* a return address outside user space */
+        RINGSIDE_WALK_UNREADABLE = 4, /* memory of the stack, or of code, that was not resident, or a stack that is not mapped */
+        RINGSIDE_WALK_BAD_RETURN = 5, /* a return address outside user space, or 0 where nothing else says that it is the last */
         RINGSIDE_WALK_COMPAT = 6,     /* a 32-bit task: only the leaf is known */
         /* With unwind tables. */
         RINGSIDE_WALK_NO_TABLES = 7,   /* there were none of the process yet */

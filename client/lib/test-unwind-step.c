@@ -20,6 +20,7 @@
 #define WORDS 128
 #define FRAMES_MAX 16
 #define ALL UINT32_MAX
+#define NULL_FP (UINT64_C(0) - STACK)
 
 enum {
         RBX = 3,
@@ -172,7 +173,14 @@ static void test_rows_x86_64(_unused_ void **state) {
                 {"rbp lost", 0x410281, .sp = 8, .fp = 96, .words = {{8, 0x410081}},
                  .caller_pc = 0x410081, .caller_sp = STACK + 16},
                 {"first", 0x410000, .end = RS_WALK_COMPLETE},
-                {"nothing called it", 0x410080, .sp = 8, .words = {{8, 0}}, .end = RS_WALK_COMPLETE},
+                {"nothing called it", 0x410080, .sp = 8, .fp = NULL_FP, .words = {{8, 0}}, .end = RS_WALK_COMPLETE},
+                {"nothing called it, as is saved", 0x410081, .sp = 8, .words = {{8, 0}, {16, 0}}, .end = RS_WALK_COMPLETE},
+                {"a 0, and a frame pointer", 0x410080, .sp = 8, .fp = 96, .words = {{8, 0}}, .end = RS_WALK_BAD_RETURN},
+                {"a 0, and nobody knows", 0x410080, .sp = 8, .fp = NULL_FP, .known = 1 << RSP, .words = {{8, 0}},
+                 .end = RS_WALK_BAD_RETURN},
+                {"a 0, and nobody knows any more", 0x410281, .sp = 8, .fp = NULL_FP, .words = {{8, 0}}, .end = RS_WALK_BAD_RETURN},
+                {"a signal that came at 0", 0x410240, .sp = 0, .words = {{120, 1}, {160, STACK + 512}, {168, 0}},
+                 .caller_pc = 0, .caller_sp = STACK + 512, .caller_fp = 1, .exact = true, .forgets = true},
                 {"no rule", 0x410040, .end = RS_WALK_NO_RULE},
                 {"no rule that can be said", 0x410203, .end = RS_WALK_UNSUPPORTED},
                 {"return address not readable", 0x410080, .sp = 8 * WORDS, .end = RS_WALK_UNREADABLE},
@@ -259,7 +267,8 @@ static void test_rows_aarch64(_unused_ void **state) {
                  .words = {{544, STACK + 1000}, {552, 0x410088}, {560, STACK + 720}, {568, 0x410040}},
                  .caller_pc = 0x410040, .caller_sp = STACK + 720, .caller_fp = STACK + 1000, .exact = true, .forgets = true},
                 {"first", 0x410000, .end = RS_WALK_COMPLETE},
-                {"nothing called it", 0x410040, .sp = 16, .reg = LR, .value = 0, .end = RS_WALK_COMPLETE},
+                {"nothing called it", 0x410040, .sp = 16, .fp = NULL_FP, .reg = LR, .value = 0, .end = RS_WALK_COMPLETE},
+                {"a 0, and a frame pointer", 0x410040, .sp = 16, .fp = 96, .reg = LR, .value = 0, .end = RS_WALK_BAD_RETURN},
                 {"no rule", 0x410048, .end = RS_WALK_NO_RULE},
                 {"no rule that can be said", 0x410104, .end = RS_WALK_UNSUPPORTED},
                 {"return address not readable", 0x410084, .sp = 8 * (WORDS - 1), .end = RS_WALK_UNREADABLE},

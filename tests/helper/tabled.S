@@ -83,8 +83,9 @@ after_jumper:
         movzbl  (%rax), %eax
         and     $7, %eax
         mov     secrets(, %rax, 8), %r14
-        bt      $2, %eax
-        jnc     6f
+        and     $6, %eax
+        cmp     $4, %eax
+        jne     6f
         add     %rsp, %r14              /* these are from the stack on */
 6:      call    holder
         .globl  after_holder
@@ -275,7 +276,7 @@ arguments:
 itself: .asciz  "/proc/self/exe"
         .balign 8
 secrets:
-        .quad   0x1122334455667788, 0x1122334455667789, data_1, data_2, 0x40000000, -0x40000000
+        .quad   0x1122334455667788, 0x1122334455667789, data_1, data_2, 0x40000000, -0x40000000, 0, middle
         .globl  data_1
         .globl  data_2
         .balign 64
