@@ -3,8 +3,8 @@
 """
 What the compiled programs may call, by where they run. Samplers interrupt anything, a hash's locked bucket
 included: they never update or delete. Nobody discards a ring record, since a discarded one stays readable. Of unwind
-tables, which the client writes, no place is looked at that was not masked to their size, nor user memory where they say
-whose address was not; and a call is looked for.
+tables, which the client writes, no place is looked at that was not masked to their size, and to the chunk; nor is a register
+that they name, nor user memory where they say whose address was not; and a call is looked for.
 
     test-bpf-object.py OBJECT
 """
@@ -14,9 +14,13 @@ import shutil
 import subprocess
 import sys
 
+from flow import Flow
+
 # Numbers from include/uapi/linux/bpf.h.
 MAP_UPDATE_ELEM, MAP_DELETE_ELEM, RINGBUF_DISCARD, PROBE_READ_USER = 2, 3, 133, 112
 RINGBUF_OUTPUT = 130
+# Where tables say which word of it is looked at, or written to.
+SCRATCH_BY_TABLES = ("unwind_frame",)
 CALLS = r"== (232|-1811939328|2483027968)\b"  # call rel32 of x86-64, bl of aarch64
 
 
@@ -40,10 +44,10 @@ def calls_by_section(text):
 
 
 class Function:
-    """Its instructions, and for each what it is relocated to, or ""."""
+    """Its instructions, and for each what it is relocated to, or "", and its place, in words."""
 
     def __init__(self):
-        self.code, self.to = [], []
+        self.code, self.to, self.numbers = [], [], []
 
     def last(self, at, pattern):
         """The nearest instruction before that one that is like this; None: there is none."""
@@ -87,14 +91,15 @@ def functions(text):
     found, function = {}, Function()
     for line in text.splitlines():
         name = re.match(r"[0-9a-f]+ <(\w+)>:", line)
-        instruction = re.match(r"\s+\d+:\t(?:[0-9a-f]{2} ?)+\t(.*?)(?:\s+<.*>)?$", line)
+        instruction = re.match(r"\s+(\d+):\t(?:[0-9a-f]{2} ?)+\t(.*?)(?:\s+<.*>)?$", line)
         relocated = re.match(r"\s+[0-9a-f]+:\s+R_BPF_\w+\s+(\S+)", line)
         if name and not name[1].startswith("LBB"):
             function = found.setdefault(name[1], Function())
         elif relocated:
             function.to[-1] = relocated[1]
         elif instruction:
-            function.code.append(instruction[1])
+            function.code.append(instruction[2])
+            function.numbers.append(int(instruction[1]))
             function.to.append("")
     return found
 
@@ -106,6 +111,17 @@ def check_tables(check, text):
           {name for name, _, _ in looks})
     bare = [f"{name}+{at}" for name, f, at in looks if not f.masks(at)]
     check(f"each of {len(looks)} look-ups in unwind tables is masked {bare or ''}", not bare)
+    sums = [(name, at, to, good) for name, f in parts.items() for at, (to, good) in Flow(f).sums.items()
+            if to == "rs_tables" or (to == "rs_scratch" and name in SCRATCH_BY_TABLES)]
+    places = [name for name, _, to, _ in sums if to == "rs_tables"]
+    # Each step of a search, and what is looked at after it.
+    check("the places within a chunk were found", {"table_find_process", "unwind_find_page", "on_exec"} <= set(places) and
+          places.count("unwind_find_mapping") >= 17 and places.count("unwind_find_rule") >= 11)
+    # A register, and a frame: in one function, or in those that were made part of it.
+    check("the registers and frames that rules choose were found",
+          {name for name, _, to, _ in sums if to == "rs_scratch"} == set(SCRATCH_BY_TABLES))
+    bare = [f"{name}+{at}" for name, at, _, good in sums if not good]
+    check(f"each of {len(sums)} places, rows, registers and frames is masked {bare or ''}", not bare)
     # The walk by frame pointers is not one of tables, and looks at what is in a register.
     reads = [(name, f, at) for name, f in parts.items() if name != "walk_step"
              for at, code in enumerate(f.code) if code == f"call {PROBE_READ_USER}"]
