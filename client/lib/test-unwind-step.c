@@ -91,13 +91,28 @@ typedef struct Case {
         bool exact, forgets;
 } Case;
 
+/* Kinds of rules that a step has gone on by, as bits. */
+typedef struct Seen {
+        unsigned cfa, fp, ra, flags;
+} Seen;
+
 typedef struct Machine {
         WalkStep step;
         unsigned sp, fp;
         uint32_t lr; /* its bit, if there is one */
 } Machine;
 
-static void run_case(Recorded *recorded, const Machine *machine, const Case *c) {
+/* Of a signal's frame nothing but that is looked at. */
+static void see(Seen *seen, const struct rs_table_rule *rule) {
+        seen->flags |= rule->ra & ~RS_RULE_REG_MASK & UINT8_MAX;
+        if (rule->ra & RS_RULE_SIGNAL)
+                return;
+        seen->cfa |= 1U << rule->cfa;
+        seen->fp |= 1U << rule->fp;
+        seen->ra |= 1U << (rule->ra & RS_RULE_REG_MASK);
+}
+
+static void run_case(Recorded *recorded, const Machine *machine, const Case *c, Seen *seen) {
         const Walk walk = { .read = read_word, .userdata = recorded };
         const uint32_t own = 1U << machine->sp | 1U << machine->fp | machine->lr;
         WalkState s = { .pc = c->pc, .known = c->known ? c->known : ALL, .exact = 1 };
@@ -118,6 +133,7 @@ static void run_case(Recorded *recorded, const Machine *machine, const Case *c) 
                 fail_msg("%s: %d and not %d", c->what, end, c->end);
         if (c->end != 0)
                 return;
+        see(seen, unwind_table_find(recorded->table, c->pc));
         if (s.pc != c->caller_pc || s.regs[machine->sp] != c->caller_sp)
                 fail_msg("%s: pc %jx, sp %jx", c->what, (uintmax_t) s.pc, (uintmax_t) s.regs[machine->sp]);
         if ((s.known >> machine->fp & 1) != (c->caller_fp != 0) || (c->caller_fp && s.regs[machine->fp] != c->caller_fp))
@@ -172,6 +188,8 @@ static void test_rows_x86_64(_unused_ void **state) {
                  .caller_pc = 0x410082, .caller_sp = STACK + 24, .caller_fp = STACK + 96},
                 {"rbp lost", 0x410281, .sp = 8, .fp = 96, .words = {{8, 0x410081}},
                  .caller_pc = 0x410081, .caller_sp = STACK + 16},
+                {"return address above rsp", 0x420740, .sp = 16, .fp = 96, .words = {{24, 0x410081}},
+                 .caller_pc = 0x410081, .caller_sp = STACK + 48, .caller_fp = STACK + 96},
                 {"first", 0x410000, .end = RS_WALK_COMPLETE},
                 {"nothing called it", 0x410080, .sp = 8, .fp = NULL_FP, .words = {{8, 0}}, .end = RS_WALK_COMPLETE},
                 {"nothing called it, as is saved", 0x410081, .sp = 8, .words = {{8, 0}, {16, 0}}, .end = RS_WALK_COMPLETE},
@@ -200,10 +218,15 @@ static void test_rows_x86_64(_unused_ void **state) {
                 {"saved, and no address", 0x410201, .sp = 8, .words = {{16, UINT64_C(0x1122334455667788)}}, .end = RS_WALK_BAD_CFA},
         };
         _cleanup_(recorded_done) Recorded recorded;
+        Seen seen = {};
 
         recorded_init(&recorded, "x86-64");
         for (size_t i = 0; i < ELEMENTSOF(cases); i++)
-                run_case(&recorded, &machine, &cases[i]);
+                run_case(&recorded, &machine, &cases[i], &seen);
+        assert_int_equal(seen.cfa, 1 << RS_CFA_REG | 1 << RS_CFA_DEREF | 1 << RS_CFA_DEREF_8 | 1 << RS_CFA_PLT);
+        assert_int_equal(seen.fp, 1 << RS_REG_SAME | 1 << RS_REG_AT_CFA | 1 << RS_REG_AT_BASE | 1 << RS_REG_UNDEFINED);
+        assert_int_equal(seen.ra, 1 << RS_REG_AT_CFA | 1 << RS_REG_AT_BASE);
+        assert_int_equal(seen.flags, RS_RULE_SIGNAL | RS_RULE_SAVES);
 }
 
 /* Rules that no file has, whose offsets lead to what is far, or back from there. */
@@ -260,6 +283,14 @@ static void test_rows_aarch64(_unused_ void **state) {
                  .caller_pc = 0x410084, .caller_sp = STACK + 16, .caller_fp = STACK + 96},
                 {"signed, on the stack", 0x4100c8, .sp = 16, .words = {{16, STACK + 88}, {24, sign | 0x410088}},
                  .caller_pc = 0x410088, .caller_sp = STACK + 32, .caller_fp = STACK + 88},
+                {"saved at sp, and all beside it", 0x410240, .sp = 16,
+                 .words = {{16, STACK + 88}, {24, 0x410088}, {32, STACK + 72}},
+                 .caller_pc = 0x410088, .caller_sp = STACK + 72, .caller_fp = STACK + 88},
+                {"saved below x29, and 8", 0x410244, .sp = 8, .fp = 40,
+                 .words = {{32, STACK + 112}, {40, STACK + 88}, {104, 0x410088}},
+                 .caller_pc = 0x410088, .caller_sp = STACK + 120, .caller_fp = STACK + 88},
+                {"x29 lost", 0x410248, .sp = 8, .fp = 40, .words = {{32, STACK + 112}, {104, 0x410088}},
+                 .caller_pc = 0x410088, .caller_sp = STACK + 120},
                 {"signal", 0x410140, .sp = 0,
                  .words = {{544, STACK + 1000}, {552, 0x410088}, {560, STACK + 720}, {568, 0x410040}},
                  .caller_pc = 0x410040, .caller_sp = STACK + 720, .caller_fp = STACK + 1000, .exact = true, .forgets = true},
@@ -278,10 +309,15 @@ static void test_rows_aarch64(_unused_ void **state) {
                  .known = 1U << SP | 1U << FP, .end = RS_WALK_BAD_CFA},
         };
         _cleanup_(recorded_done) Recorded recorded;
+        Seen seen = {};
 
         recorded_init(&recorded, "aarch64");
         for (size_t i = 0; i < ELEMENTSOF(cases); i++)
-                run_case(&recorded, &machine, &cases[i]);
+                run_case(&recorded, &machine, &cases[i], &seen);
+        assert_int_equal(seen.cfa, 1 << RS_CFA_REG | 1 << RS_CFA_DEREF | 1 << RS_CFA_DEREF_8);
+        assert_int_equal(seen.fp, 1 << RS_REG_SAME | 1 << RS_REG_AT_CFA | 1 << RS_REG_AT_BASE | 1 << RS_REG_UNDEFINED);
+        assert_int_equal(seen.ra, 1 << RS_REG_SAME | 1 << RS_REG_AT_CFA | 1 << RS_REG_AT_BASE);
+        assert_int_equal(seen.flags, RS_RULE_SIGNAL | RS_RULE_SAVES | RS_RULE_PAC);
 }
 
 /* Whole stacks. */

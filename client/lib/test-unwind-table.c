@@ -225,8 +225,8 @@ static void test_sources(_unused_ void **state) {
 static void test_sources_together(_unused_ void **state) {
         _cleanup_free_ char *text = print_fixture("x86-64-both", EM_X86_64);
 
-        cut_line(text, "420740 rsp+4096 fp same ra cfa-8\n");
-        cut_line(text, "420741 none\n");
+        cut_line(text, "420780 rsp+4096 fp same ra cfa-8\n");
+        cut_line(text, "420781 none\n");
         {
                 _cleanup_(bytes_done) Bytes golden = read_fixture("GOLDEN", "x86-64", ".rows");
 

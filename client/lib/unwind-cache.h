@@ -30,7 +30,7 @@
  * one, which a test compares, so that none is used that would be made otherwise now; and a number that is raised for what
  * no fixture shows.
  */
-#define UNWIND_CACHE_TABLES 0x4c4e5beaU
+#define UNWIND_CACHE_TABLES 0x34b279bfU
 #define UNWIND_CACHE_VERSION (UNWIND_CACHE_TABLES ^ 2U)
 
 typedef struct UnwindCache UnwindCache;
