@@ -14,9 +14,17 @@ import struct
 import subprocess
 
 KERNEL = 1 << 63
+COMPLETE = 1  # enum rs_walk_end
 PT_LOAD, PT_GNU_EH_FRAME = 1, 0x6474e550
 # A table of pairs of 32-bit numbers that count from its header on: what all linkers write.
 TABLE_HEADER = bytes((1, 0x1b, 0x03, 0x3b))
+
+
+# Where programs and threads begin, by name: what a stack has to begin with to be whole, whatever the walk said of its end.
+# Programs that are stripped have no such name; of these it is the file's entry.
+ROOTS = {"_start", "_dl_start_user", "__libc_start_main", "__libc_start_call_main", "start_thread", "thread_start",
+         "clone", "__clone", "clone3", "__clone3", "runtime.clone", "runtime.clone.abi0"}
+IN_KERNEL = ("[kernel]", 0)  # in place of all of the kernel's frames
 
 
 class Image:
@@ -24,7 +32,7 @@ class Image:
 
     def __init__(self, path):
         self.name = os.path.basename(path)
-        self.loads, self.starts = [], []
+        self.loads, self.starts, self.entry = [], [], None
         try:
             with open(path, "rb") as f:
                 self.read(f.read())
@@ -38,7 +46,7 @@ class Image:
     def read(self, data):
         if data[:5] != b"\x7fELF\x02":
             return
-        table, = struct.unpack_from("<Q", data, 32)
+        self.entry, table = struct.unpack_from("<QQ", data, 24)
         size, count = struct.unpack_from("<HH", data, 54)
         for i in range(count):
             kind, _, offset, address, _, length = struct.unpack_from("<IIQQQQ", data, table + i * size)
@@ -60,6 +68,9 @@ class Image:
         # A file without any functions has its addresses; what is no file, as the vdso, is one place.
         return self.name, self.starts[i - 1] if i > 0 else address if self.loads else 0
 
+    def is_entry(self, address):
+        return self.entry not in (None, 0) and self.function(address) == self.function(self.entry)
+
 
 class Images:
     def __init__(self):
@@ -71,40 +82,43 @@ class Images:
         return self.by_path[path]
 
 
-Stacks = collections.namedtuple("Stacks", "whole cut kernel ends frames")
-# whole: {frames from the outermost on: samples}, of samples in user code; cut: the same, of those that lack their beginning;
-# kernel: samples in the kernel that have their beginning; ends: {enum rs_walk_end: samples that lack it};
-# frames: of all samples together.
+Stacks = collections.namedtuple("Stacks", "whole cut ends frames")
+# whole: {frames of the user's from the outermost on, then IN_KERNEL if it was there: samples}; cut: the same, of those that
+# lack their beginning; ends: {enum rs_walk_end: samples that lack it}; frames: of the user's, of all samples together.
 
-TREE = "SELECT stack.id, parent, kernel, address, CAST(path AS TEXT) FROM stack JOIN frame ON frame.id = frame " \
-       "LEFT JOIN file ON file.id = file ORDER BY stack.id"
+TREE = """
+    SELECT stack.id, parent, kernel, address, CAST(path AS TEXT), CAST(name AS TEXT) FROM stack JOIN frame ON frame.id = frame
+    LEFT JOIN file ON file.id = file LEFT JOIN symbol ON symbol.id = symbol ORDER BY stack.id
+"""
 SAMPLES = """
     SELECT stack, walk_end & 15, count(*) FROM sample JOIN thread ON thread.id = thread JOIN process ON process.id = process
     WHERE CAST(process.comm AS TEXT) = ? GROUP BY 1, 2
 """
 
 
-def of_recording(path, comm, images):
-    """The stacks of all processes of this name."""
-    result = Stacks(collections.Counter(), collections.Counter(), [0], collections.Counter(), [0])
-    stacks = {None: ((), False)}
+def is_root(image, address, symbol, go):
+    """Goroutines begin with any function, of which the walk says that it came from where they do."""
+    return symbol in ROOTS or image.is_entry(address) or (go and bool(image.loads))
+
+
+def of_recording(path, comm, images, go=False):
+    """The stacks of all processes of this name; go: a program in Go."""
+    result = Stacks(collections.Counter(), collections.Counter(), collections.Counter(), [0])
+    stacks = {None: ((), False, False)}
     with sqlite3.connect(f"file:{path}?mode=ro", uri=True) as db:
-        for number, parent, kernel, address, name in db.execute(TREE):
-            frames, in_kernel = stacks[parent]
+        for number, parent, kernel, address, name, symbol in db.execute(TREE):
+            frames, rooted, in_kernel = stacks[parent]
             if not kernel:
+                if not frames:
+                    rooted = bool(name) and is_root(images.get(name), address, symbol, go)
                 frames += (images.get(name).function(address) if name else (None, 0),)
-            stacks[number] = frames, in_kernel or bool(kernel)
+            stacks[number] = frames, rooted, in_kernel or bool(kernel)
         for number, end, n in db.execute(SAMPLES, (comm,)):
-            frames, in_kernel = stacks[number]
+            frames, rooted, in_kernel = stacks[number]
             result.frames[0] += n * len(frames)
-            # What is shown as code of no file is no beginning either.
-            if not frames or frames[0][0] in (None, "[unknown]", "[anon]"):
+            if not rooted or end != COMPLETE:
                 result.ends[end] += n
-                result.cut[frames] += n
-            elif in_kernel:
-                result.kernel[0] += n
-            else:
-                result.whole[frames] += n
+            (result.whole if rooted and end == COMPLETE else result.cut)[frames + (IN_KERNEL,) * in_kernel] += n
     return result
 
 
@@ -114,7 +128,7 @@ def beginnings(stacks):
     for whole in stacks.whole:
         found.add(whole[0])
         for frame in whole[1:]:
-            if not frame[0].startswith("libc.so"):
+            if not frame[0] or not frame[0].startswith("libc.so"):
                 break
             found.add(frame)
     return found
@@ -130,7 +144,7 @@ class PerfScript:
     def __init__(self, images, comm, begins):
         self.images, self.comm, self.begins = images, comm, begins
         self.known = {}
-        self.stacks = Stacks(collections.Counter(), collections.Counter(), [0], collections.Counter(), [0])
+        self.stacks = Stacks(collections.Counter(), collections.Counter(), collections.Counter(), [0])
 
     def frame(self, offset, path):
         if (offset, path) not in self.known:
@@ -141,12 +155,8 @@ class PerfScript:
     def add(self, addresses):
         frames = tuple(self.frame(*a) for a in reversed(addresses) if a[0] < KERNEL)
         self.stacks.frames[0] += len(frames)
-        if not frames or frames[0] not in self.begins:
-            self.stacks.cut[frames] += 1
-        elif len(frames) < len(addresses):
-            self.stacks.kernel[0] += 1
-        else:
-            self.stacks.whole[frames] += 1
+        whole = frames and frames[0] in self.begins
+        (self.stacks.whole if whole else self.stacks.cut)[frames + (IN_KERNEL,) * (len(frames) < len(addresses))] += 1
 
     def read(self, lines):
         ours, addresses = False, []
@@ -171,13 +181,10 @@ def without_beginning(stack, begins):
     return stack[n:]
 
 
-def compare(ours, *theirs, n=100):
-    """
-    Of our hottest stacks: the part of their weight that is in stacks which perf has as well, in any of its runs, for what is
-    seen a few times in one may not be seen in another; and those that it has not.
-    """
+def compare(ours, theirs, n=100):
+    """Of our hottest stacks: the part of their weight that is in stacks which the other run has as well; and those it has not."""
     begins = beginnings(ours)
-    known = {without_beginning(stack, begins) for run in theirs for stack in run.whole}
+    known = {without_beginning(stack, begins) for stack in theirs.whole}
     hottest = collections.Counter()
     for stack, samples in ours.whole.items():
         hottest[without_beginning(stack, begins)] += samples
