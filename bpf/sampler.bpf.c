@@ -522,7 +522,11 @@ static __always_inline int sample_take(struct sample_context *ctx, __u32 event) 
 #define DEFINE_SAMPLER(n)                                                                                              \
         SEC("perf_event")                                                                                              \
         int on_sample_##n(struct sample_context *ctx) {                                                                \
-                return sample_take(ctx, n);                                                                            \
+                const __u64 began = sample_clock();                                                                    \
+                                                                                                                       \
+                sample_take(ctx, n);                                                                                   \
+                sample_count(began);                                                                                   \
+                return 0;                                                                                              \
         }
 
 DEFINE_SAMPLER(0)

@@ -478,7 +478,7 @@ __noinline int unwind_look_at_signal(void) {
 
 /* ---- the walk ---- */
 
-/* How often each kind of rule was followed, for a test that spoils them; no product is built with it. */
+/* How often each kind of rule was followed, and how long samples took, for a test that spoils them; no product is built with it. */
 #if defined(RINGSIDE_COUNT_RULES)
 __u64 rule_hits[32] = {};
 
@@ -489,7 +489,35 @@ static __always_inline void rule_count(const struct rs_table_rule *rule) {
         rule_hits[16 + (rule->ra >> 7)]++;
         rule_hits[18 + (rule->ra >> 5 & 1)]++;
 }
+
+/* Samples by the highest bit of what they took, ns. */
+__u64 sample_times[64] = {};
+
+static __always_inline __u64 sample_clock(void) {
+        return bpf_ktime_get_ns();
+}
+
+static __always_inline void sample_count(__u64 began) {
+        __u64 ns = bpf_ktime_get_ns() - began;
+        __u32 bit = 0;
+
+#pragma unroll
+        for (__u32 shift = 32; shift > 0; shift /= 2) {
+                __u32 more = ns >> shift != 0 ? shift : 0;
+
+                ns >>= more;
+                bit += more;
+        }
+        __sync_fetch_and_add(&sample_times[bit & 63], 1);
+}
 #else
+static __always_inline __u64 sample_clock(void) {
+        return 0;
+}
+
+static __always_inline void sample_count(__u64 began) {
+}
+
 static __always_inline void rule_count(const struct rs_table_rule *rule) {
 }
 #endif

@@ -532,16 +532,32 @@ def spoil(tables, rng, all_of_it):
     tables.forget()
 
 
-def rule_hits():
-    """What the counting helper's programs have followed, by kind (rule_count() of bpf/unwind.h)."""
+def counted(name):
+    """Of the counting helper's programs (bpf/unwind.h)."""
     text = subprocess.run(["bpftool", "-j", "map", "dump", "id", str(bss_of(h.only("session")))], check=True,
                           stdout=subprocess.PIPE, text=True).stdout
     for variable in json.loads(text)[0]["formatted"]["value"][".bss"]:
-        if "rule_hits" in variable:
-            hits = variable["rule_hits"]
-            names = [f"cfa {i}" for i in range(6)] + [f"fp {i}" for i in range(4)] + [f"ra {i}" for i in range(4)] + ["plain", "signal", "saves none", "saves"]
-            return dict(zip(names, hits[:6] + hits[8:12] + hits[12:16] + hits[16:20]))
+        if name in variable:
+            return variable[name]
     raise h.Failure("the helper does not count")
+
+
+def rule_hits():
+    """What was followed, by kind."""
+    hits = counted("rule_hits")
+    names = [f"cfa {i}" for i in range(6)] + [f"fp {i}" for i in range(4)] + [f"ra {i}" for i in range(4)] + ["plain", "signal", "saves none", "saves"]
+    return dict(zip(names, hits[:6] + hits[8:12] + hits[12:16] + hits[16:20]))
+
+
+def check_times():
+    """
+    Each sample, not their mean, takes a bounded time: but for those in which the machine itself stood still, as one of many
+    virtual ones may, less than a millisecond, which is far more than the longest walk takes; and those no second.
+    """
+    times = {bit: n for bit, n in enumerate(counted("sample_times")) if n}
+    print(f"    samples by the highest bit of ns: {times}", flush=True)
+    total, slow = sum(times.values()), sum(n for bit, n in times.items() if bit >= 20)
+    h.check(total > 0 and slow <= total / 1000 + 1 and max(times) < 30, f"{slow} of {total} samples took long: {times}")
 
 
 def bss_of(session):
@@ -590,6 +606,7 @@ def spoiled(*arguments):
         hits = rule_hits()
         print(f"    rules: {hits}", flush=True)
         h.check(all(hits.values()), f"some kinds of rules were never followed: {hits}")
+        check_times()
         h.check(run.session.start() == h.OK, "START after all that")
         bad = set()
         exempt = {S["restorer"], S["interrupted"]} if arguments else set()

@@ -252,15 +252,24 @@ class Session:
         h.until("the workloads have tables", lambda: len(tables.slots()) >= len(WORKLOADS))
         self.writer = writer(tables)
         self.worst = 0.0
+        before = {}
         with writing(self.writer.run):
             while p.poll() is None:
                 for item in samplers():
-                    self.worst = max(self.worst, item.get("run_time_ns", 0) / max(1, item.get("run_cnt", 0)))
+                    self.look(before, item)
                 if time.monotonic() - began > 20 * seconds + 60:
                     p.kill()
                 time.sleep(0.2)
         self.recording = Recording.of_file(path, p.communicate()[0])
         check(p.returncode == 0, f"{name}: exit {p.returncode}")
+
+    def look(self, before, item):
+        """The mean of a moment with enough samples; that of each alone is looked at where they are counted (helper-tables)."""
+        runs, ns = item.get("run_cnt", 0), item.get("run_time_ns", 0)
+        old_runs, old_ns = before.get(item["id"], (0, 0))
+        if runs - old_runs >= RATE / 20:
+            self.worst = max(self.worst, (ns - old_ns) / (runs - old_runs))
+            before[item["id"]] = runs, ns
 
     @staticmethod
     def pid_of_workload():
@@ -275,7 +284,7 @@ class Session:
         found = ends(self.recording)
         check(counter["taken"] > 0 and counter["taken"] == counter["emitted"] + counter["lost"],
               f"{self.title}: {counter['taken']} taken = {counter['emitted']} emitted + {counter['lost']} lost")
-        check(0 < self.worst <= SAMPLE_NS_MAX, f"{self.title}: {self.worst:.0f} ns a sample")
+        check(0 < self.worst <= SAMPLE_NS_MAX, f"{self.title}: {self.worst:.0f} ns a sample at worst")
         check(sum(n for end, n in found.items() if end > 1) > 0, f"{self.title}: walks ended so: {found}")
         check_addresses(self.title, self.recording)
         print(f"   written: {dict(sorted(self.writer.counts.items()))}")
