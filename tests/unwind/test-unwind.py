@@ -88,8 +88,11 @@ CASES = {
 }
 
 
-# libgcc puts the address of what cleans up in the place of its own return address, and returns, which takes the CPU long. Before
-# that address there is no call, or the last one of another function: no unwinder gets that right.
+# Before libgcc goes to what cleans up it writes the registers of that frame, return address included, over those that
+# _Unwind_Resume() and _Unwind_RaiseException() have saved, word by word, and last where to go to. From then on a rule finds words that
+# are right by themselves and belong to another frame: for 3 % of the samples here the stack has a function twice or none, and
+# nothing shows it; for 1 % there is no call before the address, and the walk says so. No rule for these few instructions is
+# better: what was there before is in no register, and to end all of these walks would cut more stacks than are wrong.
 # A page that was lost is missing until samples that say so have come to the client.
 EXACT = {"exceptions": 90, "lost-pages": 80}
 WHOLE = {"exceptions": 95}
