@@ -40,6 +40,12 @@ PODMAN = ["env", "XDG_RUNTIME_DIR=" + RUNTIME, "podman", "--cgroup-manager=cgrou
           "--log-level=error"]
 PODMAN_RUN = [*PODMAN, "run", "--rm", "--cgroups=disabled", "--network=none", f"--volume={WORKLOADS}:{WORKLOADS}:ro",
               f"--tmpfs={PLACE}:exec,mode=1777", "--tmpfs=/tmp:mode=1777"]
+TOOLBOX = "ringside-test"
+TOOLBOX_PLACE = "/opt"
+# What PODMAN says by options, for whoever starts podman without any.
+CONTAINERS_CONF = "/run/ringside-containers.conf"
+TOOLBOX_ENV = ["env", "XDG_RUNTIME_DIR=" + RUNTIME, "CONTAINERS_CONF=" + CONTAINERS_CONF]
+TOOLBOX_RUN = [*TOOLBOX_ENV, "toolbox", "run", "--container", TOOLBOX]
 FLATPAK_RUN = ["env", "XDG_RUNTIME_DIR=" + RUNTIME, "flatpak", "run", "--user"]
 
 
@@ -89,6 +95,30 @@ def set_up_podman():
     as_user(*PODMAN, "ps")
 
 
+def set_up_toolbox():
+    """An image with what toolbox wants in one, which is little, and a container of it as toolbox makes them."""
+    root = ROOTFS + "-toolbox"
+    copy_with_libraries(root, "sh", "cp", "bash", "mount", "useradd", "usermod", "passwd", "capsh", "ringside")
+    for name in ("dev", "etc", "home", "media", "mnt", "proc", "root", "run", "sys", "tmp", "var/lib", "var/log",
+                 TOOLBOX_PLACE[1:]):
+        os.makedirs(os.path.join(root, name), exist_ok=True)
+    os.chmod(root + TOOLBOX_PLACE, 0o777)
+    for name in ("bin", "sbin"):
+        if not os.path.exists(f"{root}/{name}"):
+            os.symlink("usr/" + name, f"{root}/{name}")
+    for name, text in {"passwd": "root:x:0:0::/root:/bin/sh\n", "group": "root:x:0:\nsudo:x:27:\n",
+                       "shadow": "root:*:19000::::::\n", "gshadow": "root:*::\nsudo:*::\n"}.items():
+        with open(f"{root}/etc/{name}", "w", encoding="ascii") as f:
+            f.write(text)
+    with open(CONTAINERS_CONF, "w", encoding="ascii") as f:
+        f.write('[engine]\ncgroup_manager = "cgroupfs"\nevents_logger = "file"\n')
+    subprocess.run(["tar", "-C", root, "-cf", root + ".tar", "."], check=True)
+    # toolbox finds its dynamic linker by the /run/host of this.
+    subprocess.run(["systemd-tmpfiles", "--create", "toolbox.conf"], check=True)
+    as_user(*PODMAN, "import", "--change", "LABEL com.github.containers.toolbox=true", root + ".tar", TOOLBOX)
+    as_user(*TOOLBOX_ENV, "toolbox", "--assumeyes", "create", "--image", "localhost/" + TOOLBOX, TOOLBOX)
+
+
 def set_up_flatpak():
     """A runtime of the little that is needed, and an application, built and installed as users do."""
     copy_with_libraries(FLATPAK + "/whole", "sh", "env", "ringside")
@@ -115,7 +145,7 @@ def set_up_flatpak():
 
 
 def set_up():
-    missing = [name for name in ("bwrap", "podman", "newuidmap", "flatpak") if not shutil.which(name)]
+    missing = [name for name in ("bwrap", "podman", "newuidmap", "flatpak", "toolbox") if not shutil.which(name)]
     if missing:
         print(f"not installed: {', '.join(missing)} (tests/setup.sh installs all of them)")
         sys.exit(1 if os.environ.get("RINGSIDE_MUST_RUN") == "1" else 77)
@@ -124,6 +154,7 @@ def set_up():
     os.mkdir(RUNTIME, 0o700)
     shutil.chown(RUNTIME, USER)
     set_up_podman()
+    set_up_toolbox()
     set_up_flatpak()
 
 
@@ -171,12 +202,16 @@ def check_program(title, recording):
     check_shares(title, shares, SHARES | {"main": 100}, POINTS)
 
 
-def check_container(title, place, recording, inner):
-    check_program(title, recording)
+def check_files(title, place, recording):
     files = {f"{place}/{name}" for name in (PROGRAM, "libinside.so")}
     found = set(recording.shares("file"))
     check(files <= found and not any(map(os.path.exists, files)),
           f"{title}: its files are {', '.join(sorted(found))}, which are not out here")
+
+
+def check_container(title, place, recording, inner):
+    check_program(title, recording)
+    check_files(title, place, recording)
     row = row_of_program(recording)
     check(row.get("inner_id") == inner, f"{title}: its number in there is {row.get('inner_id')}, to be {inner}")
     table = as_user("ringside", "report", "--by=process", recording.path)
@@ -192,7 +227,7 @@ def test_containers(directory):
         check(row.get("id") != row.get("inner_id"), f"{name}: its number out here is another")
 
         with container(USER, name) as (outer, inner):
-            r = Recording(directory, name + ", attached", "-p", str(outer), "-d", "2")
+            r = Recording(directory, name + ", attached", "-p", str(outer), "-d", "1")
             row = check_container(name + ", attached", place, r, inner)
             check(row.get("id") == outer, f"{name}, attached: its number out here is {row.get('id')}, to be {outer}")
 
@@ -211,11 +246,11 @@ def test_foreign(directory):
         check(p.returncode != 0 and "not yours to see" in p.stderr, f"foreign: by its PID it is refused: {p.stderr.strip()}")
 
 
-def record_inside(directory, name, place, *prefix, succeeds=True):
-    """Ringside itself in a container: the recording, or what it said instead."""
+def record_inside(directory, name, place, *prefix, succeeds=True, program=workload("inside")):
+    """Ringside itself in a container: the recording, or what it said instead. program: its path in there."""
     path = os.path.join(directory, name + ".ringside")
     p = subprocess.run(["as-user", USER, *place, *prefix, "ringside", "record", "-q",
-                        "--no-ask", "-F", str(RATE), "-o", path, "--", workload("inside"), "1"],
+                        "--no-ask", "-F", str(RATE), "-o", path, "--", program, "1"],
                        stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, timeout=60,
                        check=False)
     check((p.returncode == 0) == succeeds, f"{name}: exit {p.returncode} {p.stderr.strip()}")
@@ -250,12 +285,10 @@ def test_inside(directory):
     drop = ["setpriv", "--inh-caps=-all", "--bounding-set=-all"]
     check_inside("root without capabilities", record_inside(directory, "root-without", root, *drop))
 
-    # As toolbox starts podman, but for the namespaces of pids and network, where it has the host's.
-    toolbox = [*PODMAN, "run", "--rm", "--cgroups=disabled", "--network=none", "--userns=keep-id",
-               "--tmpfs=/tmp:mode=1777", "--rootfs"]
-    for path in (directory, WORKLOADS, BUS):
-        toolbox.insert(-1, f"--volume={path}:{path}")
-    check_inside("inside podman", record_inside(directory, "inside podman", [*toolbox, ROOTFS]))
+    # A user of its own, with the bus.
+    podman = [*PODMAN_RUN, "--userns=keep-id", f"--volume={directory}:{directory}", f"--volume={BUS}:{BUS}", "--rootfs",
+              ROOTFS]
+    check_inside("inside podman", record_inside(directory, "inside podman", podman))
 
     # Flatpak's filter of the bus, which --system-talk-name goes through, does not get along with sd-bus.
     flatpak = [*FLATPAK_RUN, "--filesystem=" + directory, f"--filesystem={WORKLOADS}:ro", "--command=env"]
@@ -271,6 +304,21 @@ def test_inside(directory):
     check("another pid namespace" in text, f"outer proc: it says so: {text.strip()}")
 
 
+def test_toolbox(directory):
+    """It has the host's processes and bus, /tmp and the home of its user; all else of the host is below /run/host."""
+    workloads = "/run/host" + WORKLOADS
+    home = pwd.getpwnam(USER).pw_dir
+    try:
+        check_inside("inside toolbox", record_inside(home, "inside toolbox", TOOLBOX_RUN, program=f"{workloads}/{PROGRAM}"))
+        # It is started by now, by nobody who is recorded.
+        script = f'cp "$1/{PROGRAM}" "$1/libinside.so" {TOOLBOX_PLACE} && exec {TOOLBOX_PLACE}/{PROGRAM} 1'
+        r = Recording(directory, "toolbox", "--", *TOOLBOX_RUN, "sh", "-c", script, "sh", workloads)
+        check_inside("toolbox", r)
+        check_files("toolbox", TOOLBOX_PLACE, r)
+    finally:
+        as_user(*PODMAN, "kill", TOOLBOX)
+
+
 def main():
     with tempfile.TemporaryDirectory(prefix="ringside-containers-", dir="/run") as directory:
         os.chmod(directory, 0o777)
@@ -278,6 +326,7 @@ def main():
         test_containers(directory)
         test_foreign(directory)
         test_inside(directory)
+        test_toolbox(directory)
     return exit_status()
 
 
