@@ -18,6 +18,7 @@ import time
 
 from truth import RATE, USER, WORKLOADS, Recording, check, check_shares, comm_of, exit_status, stat_of, workload
 
+KERNEL_RULES = os.path.join(os.path.dirname(os.path.realpath(__file__)), "../lib/profile-kernel.rules")
 N = 500
 BRIEF = [workload(f"brief-{i}") for i in range(1, 6)]
 NAMED_PERCENT = 99.0
@@ -70,21 +71,25 @@ class Sleepy(Recording):
         return bool(fields) and fields[0] not in "ZX"
 
 
-def check_brief(title, recording):
+def check_brief(title, recording, kernel=False):
     """
-    Each of the short-lived processes has samples, and nearly all samples have file and function. Those in the kernel
-    are not counted: without profile-kernel they are [kernel] and no more, whatever is known of the process, and would
-    only make that share greater.
+    Each of the short-lived processes has samples, and nearly all samples have file and function. kernel: it was granted,
+    and all there are count, of whoever starts the processes, too. Without it those in the kernel do not: they are
+    [kernel] and no more, whatever is known of the process, and would only make that share greater.
     """
     used = float(recording.printed.split()[0])
     rows = leaves(recording.path)
     processes = [row for row in recording.report("process")["rows"] if row["name"].startswith("workload-brief")]
     sampled = sum(row["self_samples"] > 0 for row in processes)
     check(sampled == N, f"{title}: {sampled} of {N} processes have samples")
-    own = [(path, name) for comm, path, name, kernel in rows if comm.startswith("workload-brief") and not kernel]
-    named = sum(bool(path and name and path[0] in "/[" and path != "[unknown]") for path, name in own)
+    own = [(path, name) for comm, path, name, in_kernel in rows
+           if kernel or comm.startswith("workload-brief") and not in_kernel]
+    named = sum(bool(path and name and path[0] in "/[" and path != "[unknown]" and name != "[kernel]")
+                for path, name in own)
     check(named >= NAMED_PERCENT / 100 * len(own) > 0,
           f"{title}: {named} of {len(own)} samples have file and function, {100 * named / max(1, len(own)):.2f} %")
+    functions = {name for _, _, name, in_kernel in rows if in_kernel and name}
+    check(not kernel or len(functions) > 20, f"{title}: they are in {len(functions)} functions of the kernel")
     unnamed = {}
     for path, name in own:
         if not (path and name):
@@ -101,7 +106,9 @@ def check_brief(title, recording):
 
 
 def test_brief(directory):
-    check_brief("short-lived", Recording(directory, "brief", "--", workload("swarm"), str(N), *BRIEF))
+    subprocess.run(["polkit-rules", KERNEL_RULES], check=True)
+    check_brief("short-lived", Recording(directory, "brief", "--", workload("swarm"), str(N), *BRIEF), kernel=True)
+    subprocess.run(["polkit-rules", "default"], check=True)
     asleep = Sleepy(directory, "asleep", "--", workload("swarm"), str(N), *BRIEF)
     check(asleep.slept == [True, True], f"asleep: the command runs before and after that: {asleep.slept}")
     check_brief("short-lived, asleep", asleep)
