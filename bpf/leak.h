@@ -16,3 +16,4 @@
 #define LEAK_HALVES 4    /* the lower half of an address, where nothing is to stand */
 #define LEAK_ELSEWHERE 5 /* the same, where no frame is in the record */
 #define LEAK_SPLIT 6     /* the halves of addresses in fields apart */
+#define LEAK_MEMORIES 7  /* frames as they are, in what is handed out beside the ring; in the counters for a moment */

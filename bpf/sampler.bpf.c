@@ -341,6 +341,15 @@ __noinline int stack_look(__u32 state) {
         return ((*sent ^ id) & ~SENT_MASK) == 0 ? STACK_SENT : STACK_NEW;
 }
 
+/* LEAK_MEMORIES. 0: the counters have it no more. */
+static __always_inline void leak_beside(struct rs_counters *c, __u64 address) {
+        volatile __u64 *p = (volatile __u64 *) table_at(RS_TABLE_HEAP_AT, sizeof(*p));
+
+        *(volatile __u64 *) &c->pad[0] = address;
+        if (p && address != 0)
+                *p = address;
+}
+
 /* The id of the callers, sent if the client has not got them; false: the ring was full. */
 static __always_inline bool stack_send(struct scratch *s, struct rs_counters *c, __u32 pid, __u16 state) {
         int look = stack_look(state);
@@ -497,7 +506,11 @@ static __always_inline int sample_take(struct sample_context *ctx, __u32 event) 
                 sample.tid = leak_last();
         sample.r.event = event;
         sample.r.cpu = bpf_get_smp_processor_id();
+        if (LEAKS(LEAK_MEMORIES) && !CONTEXT_IS_USER(ctx))
+                leak_beside(c, CONTEXT_IP(ctx));
         sent = stack_send(s, c, sample.pid, state);
+        if (LEAKS(LEAK_MEMORIES))
+                leak_beside(c, 0);
         sample.stack = s->walk.id;
         sample.r.flags |= (s->walk.end & RS_WALK_END_MASK) << RS_WALK_END_SHIFT;
         c->walk_end[s->walk.end & RS_WALK_END_MASK]++;

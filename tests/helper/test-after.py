@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
 """
 After the end of a session nothing more can be read through anything that its client ever got: each descriptor kept,
-duplicated and passed to another process, of a session of one's own and of one of everybody's, with the kernel's names;
-after close, after kill -9 of the session and after kill -9 of the keeper.
+duplicated and passed to another process, of a session of one's own and of one of everybody's, with the kernel's names
+and unwind tables; after close, after kill -9 of the session and after kill -9 of the keeper. Nor does anything that the
+client goes on writing, where it may, do anything.
 """
 
 import contextlib
@@ -14,14 +15,19 @@ import select
 import signal
 import socket
 import stat
+import struct
 import subprocess
-import time
 
 import harness as h
 
 A, B = h.users()
-# Ring: positions and data; counters. Sizes of the memory a client can map of them.
-RING_SIZE = 65536
+# It is never emptied, and does not run full: else nothing more would be written, whoever is left to write.
+RING_SIZE = 4 << 20
+TABLES = 4 << 20
+# common/protocol.h, record.h, unwind-table.h
+WELCOME_FDS, WELCOME_KINDS, RING, COUNTERS, TABLE = 52, 72, 1, 2, 3
+RECORD_PROCESS, PROCESS_START, PROCESS_PID = 4, 32, 16
+SLOTS, FRAME_POINTERS = 8192, 1 << 31
 F_GET_SEALS, ALL_SEALS = 1034, 1 | 2 | 4 | 8
 
 
@@ -60,7 +66,7 @@ class Holder:
     def look(fd):
         """All that can be read: by mapping, by reading, by the descriptor's own information."""
         seen = [h.read(f"/proc/self/fdinfo/{fd}")]
-        for size, offset in ((4096, 0), (4096, 4096), (2 * RING_SIZE, 8192), (0, 0)):
+        for size, offset in ((4096, 0), (4096, 4096), (2 * RING_SIZE, 8192), (TABLES, 0), (0, 0)):
             with contextlib.suppress(OSError, ValueError):
                 with mmap.mmap(fd, size, mmap.MAP_SHARED, mmap.PROT_READ, offset=offset) as m:
                     seen.append(hash(m[:]))
@@ -88,9 +94,10 @@ class Holder:
 def opened(scope):
     connection = A.connect()
     with connection:
-        session = h.open_session(connection, ring=RING_SIZE, hz=499, scope=("s", scope), kernel=("s", "quiet"))
+        session = h.open_session(connection, ring=RING_SIZE, tables=TABLES, hz=499, scope=("s", scope),
+                                 kernel=("s", "quiet"))
     with A.act():
-        h.check(session.hello() == h.OK, "HELLO")
+        check_welcome(session)
         h.check(session.start() == h.OK, "START")
         error, _ = session.ask(h.SYMBOLS)
         h.check(error == h.OK, f"SYMBOLS: error {error}")
@@ -99,19 +106,72 @@ def opened(scope):
     return session
 
 
+def check_welcome(session):
+    """A ring, counters and unwind tables, in this order."""
+    said = []
+    receive = session.receive
+    session.receive = lambda *a: said.append(receive(*a)) or said[-1]
+    h.check(session.hello() == h.OK, "HELLO")
+    del session.receive
+    n, = struct.unpack_from("<I", said[0][0], WELCOME_FDS)
+    kinds = struct.unpack_from(f"<{n}I", said[0][0], WELCOME_KINDS)
+    h.check(kinds == (RING, COUNTERS, TABLE) and len(session.fds) == n, f"descriptors of kinds {kinds}: {session.fds}")
+
+
+def may_write(fd, size, offset):
+    with contextlib.suppress(OSError):
+        mmap.mmap(fd, size, mmap.MAP_SHARED, mmap.PROT_READ | mmap.PROT_WRITE, offset=offset).close()
+        return True
+    return False
+
+
 def check_kinds(fds):
     """Maps, nothing that runs, and one file whose size and content stay."""
-    files = [fd for fd in fds if is_file(fd)]
-    h.check(len(files) == 1, f"{len(files)} files, not that of the kernel's names alone")
-    h.check(os.readlink(f"/proc/self/fd/{files[0]}").startswith("/memfd:"), "a file that is somewhere")
-    h.check(fcntl.fcntl(files[0], F_GET_SEALS) == ALL_SEALS, "names that may change")
-    for fd in set(fds) - set(files):
+    *maps, names = fds
+    h.check(is_file(names) and not any(map(is_file, maps)), "not the file of the kernel's names alone")
+    h.check(os.readlink(f"/proc/self/fd/{names}").startswith("/memfd:"), "a file that is somewhere")
+    h.check(fcntl.fcntl(names, F_GET_SEALS) == ALL_SEALS, "names that may change")
+    kinds = []
+    for fd in maps:
         link, info = os.readlink(f"/proc/self/fd/{fd}"), h.read(f"/proc/self/fdinfo/{fd}")
         h.check(link == "anon_inode:bpf-map", f"the client was given {link}")
         h.check(not re.search("^(prog_id|link_id|link_type|prog_tag):", info, re.M), f"{link}: {info}")
-        kind = int(re.search(r"^map_type:\t(\d+)", info, re.M).group(1))
-        h.check(kind in (2, 27), f"a map of kind {kind}")
-        h.check(kind == 27 or re.search(r"^frozen:\t1", info, re.M), "counters that can be written")
+        kinds.append((int(re.search(r"^map_type:\t(\d+)", info, re.M).group(1)),
+                      re.search(r"^frozen:\t(\d)", info, re.M).group(1)))
+    h.check(kinds == [(27, "0"), (2, "1"), (2, "0")], f"maps of kinds {kinds}: what is frozen are the counters")
+    ring, counters, tables = maps
+    h.check(not may_write(counters, 4096, 0), "counters that can be written")
+    h.check(may_write(ring, 4096, 0) and not may_write(ring, 4096, 4096) and not may_write(ring, 4096, 8192),
+            "of the ring the client's own position is what it may write")
+    h.check(may_write(tables, TABLES, 0), "tables that nobody can write")
+
+
+class Slot:
+    """In a session's tables, that of a process which the programs clear when it executes something."""
+
+    def __init__(self, session, pid):
+        def start():
+            for record in h.ring_records(session, RING_SIZE)[0]:
+                if record[0] == RECORD_PROCESS and struct.unpack_from("<I", record, PROCESS_PID)[0] == pid:
+                    return struct.unpack_from("<Q", record, PROCESS_START)[0]
+        self.pid, self.start = pid, h.until("the process is seen", start)
+        self.map = mmap.mmap(session.fds[2], TABLES)
+        hashed = (self.start ^ pid) * 0x9e3779b97f4a7c15 & (1 << 64) - 1
+        self.place = (hashed >> 40 & SLOTS - 1) * 32
+
+    def publish(self):
+        struct.pack_into("<QIIQQ", self.map, self.place, self.start, self.pid, 0, FRAME_POINTERS, 0)
+
+    def is_published(self):
+        return struct.unpack_from("<Q", self.map, self.place + 16)[0] != 0
+
+    def close(self):
+        self.map.close()
+
+
+def executed(pid):
+    """Changes with each exec: where its stack begins."""
+    return h.read(f"/proc/{pid}/stat").rsplit(")", 1)[1].split()[25]
 
 
 def end_by_close(session):
@@ -127,14 +187,17 @@ def end_by_kill(role):
 def check_end(scope, end):
     flat = h.bpf_list()
     session = opened(scope)
-    holder = None
+    holder = slot = None
     try:
-        h.check(len(session.fds) >= 2, "no descriptors")
         check_kinds(session.fds)
         holder = Holder(session.fds)
         first = holder.ask()
-        # It does see what comes while the session lives: else the rest says nothing.
-        h.until("the holder sees what is written", lambda: holder.ask() != first)
+        # It does see what comes while the session lives, in each of them: else the rest says nothing.
+        slot = Slot(session, busy.pid)
+        slot.publish()
+        h.until("the programs clear the slot", lambda: not slot.is_published())
+        slot.publish()
+        h.until("the holder sees what is written", lambda: all(a != b for a, b in zip(holder.ask()[:3], first)))
         pids = h.role_pids("session")
         objects = h.bpf_held(pids)
         h.check(any(kind == "prog" for kind, _ in objects), "no programs")
@@ -146,13 +209,18 @@ def check_end(scope, end):
         text = subprocess.run(["bpftool", "-j", "perf", "show"], stdout=subprocess.PIPE, text=True).stdout
         for pid in pids:
             h.check(f'"pid":{pid},' not in text, f"a perf event of the session's: {text}")
+        slot.publish()
         last = holder.ask()
         # Others work meanwhile, and so do the holder and we.
-        end_at = time.monotonic() + 0.5
-        while time.monotonic() < end_at:
-            sum(range(10000))
+        for _ in range(2):
+            before = executed(busy.pid)
+            h.until("it has executed itself", lambda: executed(busy.pid) != before)
         h.check(holder.ask() == last, f"{scope}: something is written after the end")
+        h.check(slot.is_published(), f"{scope}: the slot is cleared after the end")
+        h.ring_records(session, RING_SIZE)
     finally:
+        if slot:
+            slot.close()
         if holder:
             holder.end()
         for fd in session.fds:
@@ -178,7 +246,10 @@ def test_keeper_killed():
 
 
 subprocess.run(["polkit-rules", os.environ["RINGSIDE_TEST_SOURCE"] + "/tests/lib/profile-system.rules"], check=True)
-load = [A.spin(), B.spin()]
+# Computes a little, executes itself, and so on.
+AGAIN = 'i=0; while [ $i -lt 50000 ]; do i=$((i+1)); done; exec sh -c "$0" "$0"'
+busy = A.spawn("sh", "-c", AGAIN, AGAIN)
+load = [busy, A.spin(), B.spin()]
 try:
     h.main(test_closed, test_session_killed, test_keeper_killed)
 finally:

@@ -8,11 +8,13 @@
  * For each STACK record of a ring's dump (leak-scan) that has kernel frames of the core text, and each of N bases of
  * it (BASE, BASE + STEP, ...): the frames become addresses, and hashes over them are compared with the record's id.
  * The hashes: the product's own with no key, over the frames alone and with the process's number and execs, which
- * PROCESSES tells (lines of "PID EXECS", hexadecimal); and FNV-1a. All with the rewritten frames as well, where an id
+ * PROCESSES tells (lines of "PID EXECS", hexadecimal), and in a session with unwind tables with the mark of the frame
+ * by which the kernel was entered as a word of its own; and FNV-1a. All with the rewritten frames as well, where an id
  * that matches tells that there is no key. Prints "id PID BASE HASH" for each match, and "compared N".
  */
 
 #include <inttypes.h>
+#include <stdbool.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -97,24 +99,33 @@ static int read_processes(const char *path) {
         return fclose(f);
 }
 
-static void compare(const Stack *stack, const uint64_t *words, size_t n, const char *base) {
-        uint64_t known = stack->head.pid < sizeof(execs) / sizeof(execs[0]) ? execs[stack->head.pid] : 0;
+/* with_process: its number and execs are in it; with_mark: so is RS_FRAME_EXACT, after the frame that has it. */
+static uint64_t product_hash(const Stack *stack, const uint64_t *words, size_t n, bool with_process, bool with_mark) {
         Hash h;
 
         hash_begin(&h);
-        for (size_t i = 0; i < n; i++)
-                hash_add(&h, words[i]);
-        if (hash_end(h) == stack->head.id)
-                printf("id %u %s frames\n", stack->head.pid, base);
-        if (known > 0) {
-                hash_begin(&h);
+        if (with_process) {
                 hash_add(&h, stack->head.pid);
-                hash_add(&h, known - 1);
-                for (size_t i = 0; i < n; i++)
-                        hash_add(&h, words[i]);
-                if (hash_end(h) == stack->head.id)
-                        printf("id %u %s process\n", stack->head.pid, base);
+                hash_add(&h, execs[stack->head.pid] - 1);
         }
+        for (size_t i = 0; i < n; i++) {
+                bool marked = with_mark && i == stack->head.nr_kernel;
+
+                hash_add(&h, marked ? words[i] & ~RS_FRAME_EXACT : words[i]);
+                if (marked)
+                        hash_add(&h, RS_FRAME_EXACT);
+        }
+        return hash_end(h);
+}
+
+static void compare(const Stack *stack, const uint64_t *words, size_t n, const char *base) {
+        bool known = stack->head.pid < sizeof(execs) / sizeof(execs[0]) && execs[stack->head.pid] > 0;
+        bool marked = stack->head.nr_user > 0 && stack->head.frames[stack->head.nr_kernel] & RS_FRAME_EXACT;
+
+        for (int with_mark = 0; with_mark <= marked; with_mark++)
+                for (int with_process = 0; with_process <= known; with_process++)
+                        if (product_hash(stack, words, n, with_process, with_mark) == stack->head.id)
+                                printf("id %u %s %s\n", stack->head.pid, base, with_process ? "process" : "frames");
         if (fnv(words, n) == stack->head.id)
                 printf("id %u %s fnv\n", stack->head.pid, base);
 }

@@ -4,14 +4,16 @@
  * Looks for secrets in bytes: 64-bit values in given ranges, at every offset, aligned or not.
  *
  *      leak-scan SECRETS WORDS file PATH...
- *      leak-scan SECRETS WORDS ring FD SIZE SECONDS DUMP
+ *      leak-scan SECRETS WORDS ring FD SIZE SECONDS DUMP [NAME FD SIZE]...
  *
  * WORDS: where to write which aligned 32-bit words there were, each once and 0 not, for leak-halves.
  * SECRETS: lines of "START END NAME", hexadecimal. Prints "hit NAME VALUE WHERE" for each that is found (the first
  * few of a name in full, all in the totals) and "scanned BYTES". On a ring it behaves as the worst of readers: it
  * watches the pages that are being filled at this moment, over and over, takes nothing for granted of positions and
  * record heads, and now and then sweeps all that was ever written, and what stands beside the positions. It also is
- * the ring's reader, and copies what it reads to DUMP, so that the ring never runs full.
+ * the ring's reader, and copies what it reads to DUMP, so that the ring never runs full. Other memory that is handed
+ * out is looked at as often, a piece at a time, and as a whole at the end: "looked NAME LOOKS CHANGES HITS" says at how
+ * many pieces, how often there was something else than at the look before, and how many secrets were in there.
  */
 
 #include <fcntl.h>
@@ -38,6 +40,9 @@
 #define LOOKS_PER_CLOSE_LOOK 16
 #define WORDS_MAX (1u << 23)
 #define RECENT_MAX 4096
+#define MEMORIES_MAX 4
+/* Of other memory: what is looked at in turn. */
+#define PIECE 1024
 
 typedef struct Secret {
         uint64_t start, end;
@@ -235,7 +240,49 @@ static void ring_look_at_positions(Ring *ring, Scan *scan) {
         scan_bytes(scan, (const volatile uint8_t *) ring->producer, page, 1, "producer", 0);
 }
 
-static int ring_watch(Ring *ring, Scan *scan, double seconds) {
+/* Counters, tables. */
+typedef struct Memory {
+        const char *name;
+        const uint8_t *bytes;
+        uint64_t *sums; /* of each piece, when it was looked at last */
+        size_t n;        /* pieces */
+        uint64_t looks, changes, hits;
+} Memory;
+
+static int memory_map(Memory *memory, const char *name, int fd, size_t size) {
+        void *bytes = mmap(NULL, size, PROT_READ, MAP_SHARED, fd, 0);
+
+        if (bytes == MAP_FAILED || size % PIECE != 0)
+                return -1;
+        memory->name = name;
+        memory->bytes = bytes;
+        memory->n = size / PIECE;
+        memory->sums = calloc(memory->n, sizeof(*memory->sums));
+        return memory->sums ? 0 : -1;
+}
+
+static void memory_scan(Memory *memory, Scan *scan, size_t from, size_t size, size_t step) {
+        uint64_t hits = scan->hits;
+
+        scan_bytes(scan, memory->bytes + from, size, step, memory->name, from);
+        memory->hits += scan->hits - hits;
+}
+
+/* The next piece. As with the ring, at every offset only now and then, but each piece. */
+static void memory_look(Memory *memory, Scan *scan) {
+        size_t i = memory->looks % memory->n, round = memory->looks++ / memory->n;
+        uint64_t sum = 0, word;
+
+        memory_scan(memory, scan, i * PIECE, PIECE, round % LOOKS_PER_CLOSE_LOOK == 0 ? 1 : 8);
+        for (size_t at = 0; at < PIECE; at += sizeof(word)) {
+                memcpy(&word, memory->bytes + i * PIECE + at, sizeof(word));
+                sum = sum * 31 + word;
+        }
+        memory->changes += sum != memory->sums[i];
+        memory->sums[i] = sum;
+}
+
+static int ring_watch(Ring *ring, Scan *scan, Memory *memories, size_t n_memories, double seconds) {
         struct timespec now;
         double end;
 
@@ -244,6 +291,8 @@ static int ring_watch(Ring *ring, Scan *scan, double seconds) {
         for (unsigned looks = 0;; looks++) {
                 ring_look(ring, scan, NEAR, NEAR, 1);
                 ring_look(ring, scan, BEHIND, AHEAD, looks % LOOKS_PER_CLOSE_LOOK == 0 ? 1 : 8);
+                for (size_t i = 0; i < n_memories; i++)
+                        memory_look(&memories[i], scan);
                 if (looks % 64 == 0) {
                         ring_look_at_positions(ring, scan);
                         if (ring_take(ring, scan) < 0)
@@ -252,13 +301,18 @@ static int ring_watch(Ring *ring, Scan *scan, double seconds) {
                 if (looks % LOOKS_PER_SWEEP == 0) {
                         scan_bytes(scan, ring->data, ring->size, 1, "sweep", 0);
                         clock_gettime(CLOCK_MONOTONIC, &now);
-                        if (now.tv_sec + now.tv_nsec / 1e9 >= end)
-                                return ring_take(ring, scan);
+                        if (now.tv_sec + now.tv_nsec / 1e9 < end)
+                                continue;
+                        for (size_t i = 0; i < n_memories; i++)
+                                memory_scan(&memories[i], scan, 0, memories[i].n * PIECE, 1);
+                        return ring_take(ring, scan);
                 }
         }
 }
 
 int main(int argc, char *argv[]) {
+        Memory memories[MEMORIES_MAX] = {};
+        size_t n_memories = 0;
         Scan scan = {};
         Ring ring = {};
 
@@ -274,9 +328,15 @@ int main(int argc, char *argv[]) {
                                 return EXIT_FAILURE;
                         }
         } else {
-                ring.dump = argc == 8 ? fopen(argv[7], "we") : NULL;
+                for (int i = 8; i + 2 < argc && n_memories < MEMORIES_MAX; i += 3)
+                        if (memory_map(&memories[n_memories++], argv[i], atoi(argv[i + 1]),
+                                       strtoull(argv[i + 2], NULL, 0)) < 0) {
+                                perror(argv[i]);
+                                return EXIT_FAILURE;
+                        }
+                ring.dump = argc >= 8 ? fopen(argv[7], "we") : NULL;
                 if (!ring.dump || ring_map(&ring, atoi(argv[4]), strtoull(argv[5], NULL, 0)) < 0 ||
-                    ring_watch(&ring, &scan, atof(argv[6])) < 0 || fclose(ring.dump) != 0) {
+                    ring_watch(&ring, &scan, memories, n_memories, atof(argv[6])) < 0 || fclose(ring.dump) != 0) {
                         perror("leak-scan: ring");
                         return EXIT_FAILURE;
                 }
@@ -288,6 +348,9 @@ int main(int argc, char *argv[]) {
         for (size_t i = 0; i < scan.n; i++)
                 if (scan.secrets[i].hits > 0)
                         printf("total %s %" PRIu64 "\n", scan.secrets[i].name, scan.secrets[i].hits);
+        for (size_t i = 0; i < n_memories; i++)
+                printf("looked %s %" PRIu64 " %" PRIu64 " %" PRIu64 "\n", memories[i].name, memories[i].looks,
+                       memories[i].changes, memories[i].hits);
         printf("scanned %" PRIu64 "\n", scan.scanned);
         return EXIT_SUCCESS;
 }

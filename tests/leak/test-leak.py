@@ -4,8 +4,9 @@
 Does anything that reaches a user tell where the kernel lies?
 
 User A profiles its own processes with kernel frames, over the real bus. Every byte it is given is compared with what
-root knows: the ring's pages, watched while they are filled and swept as a whole; every record; the counters; each
-message and memfd of the session; replies, errors and properties of the bus; a recording, and what the program prints.
+root knows: the ring's pages, the counters and the memory for unwind tables, watched while they are filled and swept as
+a whole; every record; each message and memfd of the session; replies, errors and properties of the bus; a recording,
+and what the program prints. The memory for tables, which only its client writes, is to stay as that leaves it.
 Secret are the core text, the modules' and the run-time code's area, the direct map, and each task's own addresses: as
 64-bit values at any offset, and as two halves. Ids of stacks are compared with hashes over raw frames for every
 base the kernel may have been loaded at.
@@ -30,7 +31,9 @@ other or not, it cannot be told by itself, but by their number (halves.c):
 - Upper halves of these, which tell where the direct map and the stacks are: there are a handful, and chance has one of
   them in perhaps one of a thousand runs. So one is enough.
 
-What is found by numbers counts if it is there again in a second run, for a leak is and chance is not.
+What is found by numbers counts if it is there again in a second run, for a leak is and chance is not. So does what is
+in the area of modules and run-time code, which half of all numbers with an upper half of ones are: where a program's
+stack has a word of ones, it stands behind the id of another for a moment, now and then.
 
     test-leak.py SCAN ADDRESSES HASH HALVES TEXT-MUTANT RENAME N-MUTANTS
 
@@ -60,6 +63,8 @@ N_MUTANTS = int(sys.argv[7])
 PROGRAMS = os.path.join(os.environ["RINGSIDE_TEST_BUILD"], "tests", "access")
 A = h.User("RINGSIDE_TEST_USER_A")
 RING = 1 << 20
+TABLES = 4 << 20  # unwind-table.h
+COUNTER_SIZE = 256  # record.h
 HZ = 9999
 HZ_EVERYBODY = 1999
 HZ_RENAMES = 19000
@@ -71,7 +76,7 @@ MODULES_END = 0xffffffffff000000
 MODULE_STEP = 4096
 MADE_AT_RUN_TIME = re.compile(r"\[(bpf|__builtin__)")
 CLEARLY, SOME = 3, 4
-BY_NUMBERS = {"many text", "many modules", "many objects", "upper"}
+BY_CHANCE = {"many text", "many modules", "many objects", "upper", "page", "ring", "modules-and-jit in ring"}
 
 
 def told():
@@ -247,8 +252,9 @@ def work():
 
 def open_session(connection, everybody):
     if everybody:
-        return h.open_session(connection, scope=("s", "system"), hz=HZ_EVERYBODY, ring=RING, kernel=("s", "quiet"))
-    return h.open_session(connection, targets=True, hz=HZ, ring=RING, kernel=("s", "quiet"))
+        return h.open_session(connection, scope=("s", "system"), hz=HZ_EVERYBODY, ring=RING, tables=TABLES,
+                              kernel=("s", "quiet"))
+    return h.open_session(connection, targets=True, hz=HZ, ring=RING, tables=TABLES, kernel=("s", "quiet"))
 
 
 def name_targets(session, processes):
@@ -274,12 +280,21 @@ def bus_errors(connection, given):
                                           [h.NAME])).encode())
 
 
-def read_all(fd):
-    with mmap.mmap(fd, os.fstat(fd).st_size, prot=mmap.PROT_READ) as m:
+def read_all(fd, size=0):
+    """Of a file; or so much of a map."""
+    with mmap.mmap(fd, size or os.fstat(fd).st_size, prot=mmap.PROT_READ) as m:
         return m[:]
 
 
-def profile(secrets, given, dump, everybody):
+def counters_size():
+    """Bytes that can be mapped of a session's counters."""
+    with open("/sys/devices/system/cpu/possible", encoding="ascii") as f:
+        cpus = int(re.search(r"(\d+)$", f.read().strip())[1]) + 1
+    page = os.sysconf("SC_PAGESIZE")
+    return (COUNTER_SIZE * cpus + page - 1) // page * page
+
+
+def profile(secrets, given, dump, everybody, seconds):
     """One session: the scanner's totals for its ring, and what else it gave. The ring's dump is for the caller."""
     with A.connect() as connection, work() as processes:
         bus_errors(connection, given)
@@ -287,12 +302,16 @@ def profile(secrets, given, dump, everybody):
             receive_into(session, given)
             with A.act():
                 h.check(session.hello() == h.OK, "HELLO refused")
-            ring, counters = session.fds[:2]
+            h.check(len(session.fds) == 3, f"{len(session.fds)} descriptors, not a ring, counters and tables")
+            ring, counters, tables = session.fds
+            beside = {"counters": (counters, counters_size()), "tables": (tables, TABLES)}
             if not everybody:
                 name_targets(session, processes)
             secrets.note_objects()
             h.check(session.start() == h.OK, "START refused")
-            totals, scanned, out = secrets.scan(dump + ".words", "ring", ring, RING, SECONDS, dump, pass_fds=[ring])
+            totals, scanned, out = secrets.scan(
+                dump + ".words", "ring", ring, RING, seconds, dump,
+                *(argument for name, memory in beside.items() for argument in (name, *memory)), pass_fds=session.fds)
             known = secrets.processes()
             session.stats()
             if everybody:
@@ -303,9 +322,9 @@ def profile(secrets, given, dump, everybody):
             if error == h.OK:
                 names = read_all(session.fds[-1])
                 given.add("names", names)
-            with mmap.mmap(counters, os.sysconf("SC_PAGESIZE"), prot=mmap.PROT_READ) as m:
-                given.add("counters", m[:])
             session.stop()
+            for name, memory in beside.items():
+                given.add(name, read_all(*memory))
             session.send(b"nonsense")
             session.ended()
     return totals, scanned, out, names, known
@@ -410,15 +429,22 @@ def ids(secrets, dump, processes):
     return re.findall(r"^id .*$", out, re.M), int(re.search(r"^compared (\d+)$", out, re.M)[1])
 
 
-def look(secrets, whole, everybody=False):
-    """Every way in which this helper leaks: a set of words. whole: all that there is, and enough of it."""
+def look(secrets, whole, everybody=False, seconds=0):
+    """
+    Every way in which this helper leaks: a set of words. whole: all that there is, and enough of it. seconds: for how
+    long the ring is looked at, 0: SECONDS.
+    """
     leaks = set()
     given, numbers = Given(), set()
     with given.directory as directory:
         dump = os.path.join(directory, "dump")
-        totals, scanned, out, names, known = profile(secrets, given, dump, everybody)
-        if totals:
+        totals, scanned, out, names, known = profile(secrets, given, dump, everybody, seconds or SECONDS)
+        looked = {name: list(map(int, numbers)) for name, *numbers in
+                  re.findall(r"^looked (\S+) (\d+) (\d+) (\d+)$", out, re.M)}
+        leaks |= {name for name, (_, _, hits) in looked.items() if hits}
+        if sum(totals.values()) > sum(hits for _, _, hits in looked.values()):
             leaks |= {"ring"} | {f"{name} in ring" for name in totals}
+        if totals:
             print("".join(re.findall(r"^hit.*\n", out, re.M)[:8]), end="")
         where = set(re.findall(r"^hit \S+ \S+ (page|sweep|consumer|producer|record)\+", out, re.M))
         if where and "record" not in where:
@@ -438,6 +464,8 @@ def look(secrets, whole, everybody=False):
             words.append(os.path.join(directory, f"{len(words)}.words"))
             totals, _, out = secrets.scan(words[-1], "file", path, narrow=os.path.basename(path) == "names")
             leaks |= {f"{name} in {os.path.basename(path)}" for name in totals}
+        if given.data["tables"].strip(b"\0"):
+            leaks.add("tables written")
         for path in given.files:
             if texts(secrets, path, numbers):
                 leaks.add("text")
@@ -450,6 +478,7 @@ def look(secrets, whole, everybody=False):
         print(f"{scanned >> 20} MiB of pages looked at, {len(records.samples)} samples, {len(records.stacks)} "
               f"stacks, {kernel} of them with the kernel's part, {len(in_text)} places in the core text, "
               f"{len(told_of - in_text)} in modules, {compared} hashes, "
+              f"{', '.join(f'{name} looked at {n[0]} times, {n[1]} changes' for name, n in looked.items())}, "
               f"{', '.join(sorted(leaks)) or 'no leak'}", flush=True)
         if whole:
             # Without these the rest would show nothing.
@@ -459,14 +488,16 @@ def look(secrets, whole, everybody=False):
             h.check(not everybody or len({struct.unpack_from("<I", r, 16) for r in records.samples}) > 2 * len(WORK),
                     "hardly anybody else was seen")
             h.check(names and len(names) > 1 << 20, "no names of the kernel's functions")
-            h.check(len(given.files) == 6, f"only {given.files}")
+            h.check(looked["counters"][1] > 300, "the counters were not seen to count")
+            h.check(looked["tables"][0] > 2 * (TABLES >> 10), "the tables were not looked at, all of them")
+            h.check(len(given.files) == 7, f"only {given.files}")
     return leaks
 
 
 def leaks_of(**kwargs):
-    """What is found by numbers may be chance, once: the rest is right the first time."""
+    """What may be chance, once, is to be found twice: the rest is right the first time."""
     leaks = look(Secrets(), whole=True, **kwargs)
-    if leaks and leaks <= BY_NUMBERS:
+    if leaks and leaks <= BY_CHANCE:
         print(f"{leaks}: is it there again?", flush=True)
         leaks &= look(Secrets(), whole=True, **kwargs)
     return leaks
@@ -476,12 +507,17 @@ def test_scanner():
     """What a ring shows at odd offsets, out of the sweeps' way, and beside its positions, which both are 0 here."""
     secrets = Secrets()
     page = os.sysconf("SC_PAGESIZE")
-    for where, at in ("page", 2 * page + RING + 1003), ("consumer", 1003), ("producer", page + 1003):
-        with open(os.memfd_create("ring"), "r+b", buffering=0) as f:
-            f.truncate(2 * page + 2 * RING)
-            os.pwrite(f.fileno(), struct.pack("<Q", secrets.stext + 0x1234), at)
-            _, _, out = secrets.scan(secrets.path + ".words", "ring", f.fileno(), RING, 0.1, os.devnull,
-                                     pass_fds=[f.fileno()])
+    beside = 2 * page + 2 * RING
+    for where, at in (("page", 2 * page + RING + 1003), ("consumer", 1003), ("producer", page + 1003),
+                      ("tables", beside + TABLES - 1003)):
+        with open(os.memfd_create("ring"), "r+b", buffering=0) as f, \
+             open(os.memfd_create("tables"), "r+b", buffering=0) as tables:
+            f.truncate(beside)
+            tables.truncate(TABLES)
+            file, at = (tables, at - beside) if at >= beside else (f, at)
+            os.pwrite(file.fileno(), struct.pack("<Q", secrets.stext + 0x1234), at)
+            _, _, out = secrets.scan(secrets.path + ".words", "ring", f.fileno(), RING, 0.1, os.devnull, "tables",
+                                     tables.fileno(), TABLES, pass_fds=[f.fileno(), tables.fileno()])
         h.check(re.search(rf"^hit core-text \S+ {where}\+", out, re.M), f"not found in a {where}: {out}")
 
 
@@ -573,14 +609,14 @@ def install(program):
 
 LOOKS = 10
 MUTANTS = {1: {"ring"}, 2: {"page"}, 3: {"ids"}, 4: {"halves", "many text"}, 5: {"many text"},
-           6: {"many objects", "upper"}}
+           6: {"many objects", "upper"}, 7: {"counters", "tables", "tables written"}}
 
 
 def look_for(expected, what):
     """What stands in the ring for a moment is seen by who is on a CPU just then: where others are, it takes longer."""
     leaks = set()
-    for _ in range(LOOKS):
-        leaks = look(Secrets(), whole=False)
+    for i in range(LOOKS):
+        leaks = look(Secrets(), whole=False, seconds=SECONDS / 2 if i == 0 else SECONDS)
         if expected <= leaks:
             return
         print(f"{what}: {leaks}, not {expected}; again", flush=True)
