@@ -49,7 +49,7 @@ def open_in_vain(count):
 
 
 def open_and_leave(count):
-    """Said hello to, given garbage, closed at once, or left alone; four are open all the time."""
+    """Said hello to, given garbage, closed at once, or left alone; three are open all the time."""
     dice, kept = random.Random(1), []
     with Connection() as c:
         while True:
@@ -64,7 +64,7 @@ def open_and_leave(count):
                 if dice.random() < 0.3:
                     session.send(dice.randbytes(dice.randrange(1, 2000)))
             kept.append(session)
-            if len(kept) > 4:
+            if len(kept) > 3:
                 kept.pop(dice.randrange(len(kept))).close()
 
 
@@ -97,7 +97,43 @@ def ask_and_ask(count):
             count(12)
 
 
-WAYS = (call_on_bus, open_in_vain, open_and_leave, ask_and_ask)
+def ask_everything(count):
+    """
+    The same of a session that sees everybody, with the kernel's functions, which is started and stopped all the time
+    while nobody reads its ring: mappings of one's own processes, of others' and of some that are gone; names; cgroups, more
+    than there may be.
+    """
+    dice, rounds = random.Random(3), 0
+    gone = os.posix_spawn("/bin/true", ["true"], {})
+    pidfds = [os.pidfd_open(pid) for pid in (os.getpid(), 1, gone)]
+    os.waitpid(gone, 0)
+    with Connection() as c:
+        session = None
+        while not session:
+            time.sleep(0.01)
+            session = session_of(c, scope=("s", "system"), kernel=("s", "quiet"), hz=HZ)
+        with session:
+            h.check(session.hello() == h.OK, "no session")
+            while True:
+                cgroup = struct.pack("<IIQ", h.TARGET_CGROUP, 0, dice.randrange(1, 1 << 40))
+                requests = [(h.TARGET, cgroup, []), (h.START, b"", []), (h.SYMBOLS, b"", []),
+                            *((h.MAPS, bytes(8), [pidfd]) for pidfd in pidfds), (h.STOP, b"", [])]
+                for kind, body, descriptors in requests:
+                    session.send(session.message(kind, body), descriptors)
+                errors = []
+                for _ in requests:
+                    answer = session.receive(600)
+                    h.check(answer, "the session has ended")
+                    errors.append(h.HEAD.unpack_from(answer[0])[3])
+                    for fd in answer[1]:
+                        os.close(fd)
+                rounds += 1
+                target = h.OK if rounds <= h.TARGETS_MAX else h.E_TARGET_LIMIT
+                h.check(errors == [target, h.OK, h.OK, h.OK, h.OK, h.E_TARGET_GONE, h.OK], f"round {rounds}: errors {errors}")
+                count(len(requests))
+
+
+WAYS = (call_on_bus, open_in_vain, open_and_leave, ask_and_ask, ask_everything)
 
 
 class Flood:
