@@ -94,6 +94,7 @@ def check_shares_beside_perf(ours, samples, perf, total):
         p = (ours.get(name, 0) + perf.get(name, 0)) / (samples + total)
         error = SIGMA * math.sqrt(p * (1 - p) * (1 / samples + 1 / total))
         check(abs(a - b) <= error, f"{name}: {100 * a:.2f} %, perf {100 * b:.2f} %, apart by at most {100 * error:.2f}")
+    check(len(names) == TOP, f"{len(names)} functions are compared")
     print(f"top {len(names)} are {100 * sum(ours.get(n, 0) for n in names) / samples:.1f} % of {samples} samples;"
           f" perf has {total}", flush=True)
 
