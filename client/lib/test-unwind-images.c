@@ -256,7 +256,8 @@ static void test_of_file(_unused_ void **state) {
         assert_int_equal(unwind_memory_new_of_file(&m, memory, size, fd, size + RS_TABLE_CHUNK), -EINVAL);
 
         assert_return_code(unwind_memory_new_of_file(&m, memory, size, -1, mapped), 0);
-        assert_int_equal(unwind_memory_take(m, 1, 0, &none), -ENOMEM);
+        assert_int_equal(unwind_memory_take(m, 1, 0, &none), -ENOBUFS);
+        assert_int_equal(unwind_memory_get_size(m), 0);
         unwind_memory_free(m);
 
         assert_return_code(unwind_memory_new_of_file(&m, memory, size, fd, mapped), 0);
@@ -539,6 +540,33 @@ static void test_no_room(void **state) {
         unwind_list_unref(other, f->images);
 }
 
+/* Where no more can be mapped what there is has to do: who is idle makes room. */
+static void test_unmappable(void **state) {
+        Fixture *f = *state;
+        const size_t mapped = RS_TABLE_HEAP_AT + HEAP / 2 / RS_TABLE_CHUNK * RS_TABLE_CHUNK;
+        SymbolFile a = {}, b = {}, huge = {};
+        UnwindMemory *memory;
+        UnwindImages *images;
+        Fixture small = { .bytes = f->bytes };
+
+        assert_return_code(unwind_memory_new_of_file(&memory, f->bytes, SIZE, -1, mapped), 0);
+        assert_return_code(unwind_images_new(&images, memory, NULL, NULL), 0);
+        small.memory = memory;
+        small.images = images;
+        read_file(&small, &a, HEAP * 4 / 10);
+        assert_int_equal(statistics(&small).images, 1);
+        read_file(&small, &b, HEAP * 4 / 10);
+        assert_int_equal(statistics(&small).evictions, 1);
+        wait_ms(110);
+        assert_int_equal(unwind_images_tick(images), 0);
+        assert_int_equal(statistics(&small).images, 1);
+        assert_int_equal(statistics(&small).no_room, 0);
+        read_file(&small, &huge, HEAP * 6 / 10); /* which there will never be room for */
+        assert_int_equal(statistics(&small).refused, 1);
+        unwind_images_free(images);
+        unwind_memory_free(memory);
+}
+
 /* Room must lie together. What is idle goes until it does, and stays where it cannot. */
 static void test_fragments(void **state) {
         Fixture *f = *state;
@@ -712,6 +740,7 @@ int main(void) {
                 cmocka_unit_test_setup_teardown(test_bias, set_up, tear_down),
                 cmocka_unit_test_setup_teardown(test_eviction, set_up, tear_down),
                 cmocka_unit_test_setup_teardown(test_no_room, set_up, tear_down),
+                cmocka_unit_test_setup_teardown(test_unmappable, set_up, tear_down),
                 cmocka_unit_test_setup_teardown(test_fragments, set_up, tear_down),
                 cmocka_unit_test_setup_teardown(test_too_many_rules, set_up, tear_down),
                 cmocka_unit_test_setup_teardown(test_same, set_up, tear_down),

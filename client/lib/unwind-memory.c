@@ -9,7 +9,6 @@
 
 #define TAKEN UINT64_MAX
 #define IDLE (UINT64_MAX - 1)
-#define EMPTY_LIST (UINT64_C(1) << 32)
 /* So much more is mapped at once, bytes. */
 #define MAP_STEP (UINT64_C(2) << 20)
 
@@ -83,14 +82,15 @@ static int map_up_to(UnwindMemory *m, uint64_t end) {
 
         if (end <= m->mapped)
                 return 0;
-        if (end > m->size)
-                return -ENOMEM;
         size = MIN((end - m->mapped + MAP_STEP - 1) / MAP_STEP * MAP_STEP, m->size - m->mapped);
         if (mmap(at, size, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_FIXED, m->fd, (off_t) m->mapped) == MAP_FAILED) {
-                /* The place may be free by then, and is kept again; but not tried again, for it may be another's. */
+                /*
+                 * The place may be free by then, and is kept again; but not tried again, for it may be another's. What is
+                 * mapped is all there is from now on: who wants more has to evict something.
+                 */
                 (void) mmap(at, size, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED_NOREPLACE, -1, 0);
-                m->size = m->mapped;
-                return -ENOMEM;
+                m->n_chunks = (uint32_t) ((m->mapped - RS_TABLE_HEAP_AT) / RS_TABLE_CHUNK);
+                return -ENOBUFS;
         }
         (void) madvise(at, size, MADV_DONTFORK); /* as what is before it */
         m->mapped += size;
@@ -228,8 +228,8 @@ void unwind_memory_refuse(UnwindMemory *m, unsigned slot) {
 void unwind_memory_prepare(UnwindMemory *m, unsigned slot) {
         if (m->slots[slot].list != 0)
                 return;
-        m->slots[slot].list = EMPTY_LIST;
-        __atomic_store_n(&slot_at(m, slot)->list, EMPTY_LIST, __ATOMIC_SEQ_CST);
+        m->slots[slot].list = UNWIND_MEMORY_EMPTY_LIST;
+        __atomic_store_n(&slot_at(m, slot)->list, UNWIND_MEMORY_EMPTY_LIST, __ATOMIC_SEQ_CST);
 }
 
 bool unwind_memory_publish(UnwindMemory *m, unsigned slot, uint64_t list) {

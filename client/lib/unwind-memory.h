@@ -19,6 +19,9 @@
 /* Times are ns CLOCK_MONOTONIC. */
 #define UNWIND_MEMORY_GRACE UINT64_C(100000000)
 
+/* What is published for a process without mappings, as far as is known. */
+#define UNWIND_MEMORY_EMPTY_LIST (UINT64_C(1) << 32)
+
 typedef struct UnwindMemory UnwindMemory;
 
 /* A part of the heap, in chunks of RS_TABLE_CHUNK bytes. */
@@ -38,7 +41,7 @@ DEFINE_CLEANUP(UnwindMemory, unwind_memory_free)
  */
 int unwind_memory_new_of_file(UnwindMemory **ret, void *memory, size_t size, int fd, size_t mapped);
 
-/* The lowest room there is. -ENOBUFS: there is none now; -ENOMEM. */
+/* The lowest room there is. -ENOBUFS: there is none now, or it could not be mapped, and the heap ends before it. */
 int unwind_memory_take(UnwindMemory *memory, uint64_t bytes, uint64_t now, UnwindExtent *ret);
 /* Takes it back, and makes *extent none. */
 void unwind_memory_give_back(UnwindMemory *memory, UnwindExtent *extent, uint64_t now);
@@ -47,7 +50,7 @@ void unwind_memory_set_idle(UnwindMemory *memory, const UnwindExtent *extent, bo
 /* Whether there will be room for so much when all that was given back can be used; if all that is idle were given back, too. */
 bool unwind_memory_will_have(const UnwindMemory *memory, uint64_t bytes);
 bool unwind_memory_could_have(const UnwindMemory *memory, uint64_t bytes);
-/* Bytes of the heap. */
+/* Bytes of the heap, which become less where more of it could not be mapped. */
 uint64_t unwind_memory_get_size(const UnwindMemory *memory);
 void *unwind_memory_at(UnwindMemory *memory, const UnwindExtent *extent);
 /* Its distance from the beginning, bytes. */
