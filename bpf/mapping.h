@@ -91,12 +91,6 @@ static __always_inline struct mapping_scratch *mapping_scratch_get(void) {
         return bpf_map_lookup_elem(&rs_mapping_scratch, &zero);
 }
 
-/* Never seen outside, so nobody need be kept from guessing it. */
-static __always_inline __u64 mapped_mix(__u64 hash, __u64 value) {
-        hash = (hash ^ value) * 0x9e3779b97f4a7c15ULL;
-        return hash ^ (hash >> 29);
-}
-
 /* False, too, where the kernel does not say it. */
 static __always_inline bool vma_is_mapping(struct vm_area_struct *vma) {
         bool detached;
@@ -109,26 +103,25 @@ static __always_inline bool vma_is_mapping(struct vm_area_struct *vma) {
 
 /*
  * What tells a mapping from any other, by what is read with and without its lock. The record may be of another by now, and
- * its file's memory of another's: then something of all this is different, but for a file of the same number, made anew. The
- * tag is of the entry that the seal is in, which may be of two halves. 0: it is none, as far as can be known.
+ * its file's memory of another's: then something of all this is different. The tag is of the entry that the seal is in, which
+ * may be of two halves. 0: it is none, as far as can be known.
  */
 static __always_inline __u64 vma_seal(struct vm_area_struct *vma, __u64 tag) {
         unsigned long start, end, flags, offset, number = 0;
+        __u64 version = 0;
         struct inode *inode = 0;
         struct mm_struct *mm;
         struct file *file;
-        __u32 generation = 0;
         __u64 seal;
 
         if (!vma_is_mapping(vma) || READ_FAILS(start, vma->vm_start) || READ_FAILS(end, vma->vm_end) ||
             READ_FAILS(flags, vma->vm_flags) || READ_FAILS(offset, vma->vm_pgoff) || READ_FAILS(mm, vma->vm_mm) ||
             READ_FAILS(file, vma->vm_file) ||
-            (file && (READ_FAILS(inode, file->f_inode) || READ_FAILS(number, inode->i_ino) ||
-                      READ_FAILS(generation, inode->i_generation))))
+            (file && (READ_FAILS(inode, file->f_inode) || READ_FAILS(number, inode->i_ino) || !inode_version(inode, &version))))
                 return 0;
         seal = mapped_mix(mapped_mix(mapped_mix(0, start), end), (__u64) offset << 1 | ((flags & VM_EXEC) != 0));
         seal = mapped_mix(mapped_mix(mapped_mix(seal, (__u64) mm), (__u64) file), (__u64) inode);
-        return mapped_mix(mapped_mix(mapped_mix(seal, number), generation), tag) | 1;
+        return mapped_mix(mapped_mix(mapped_mix(seal, number), version), tag) | 1;
 }
 
 static __always_inline __u64 mapped_tag(__u64 key, const struct mapped *m) {
@@ -235,7 +228,7 @@ static __always_inline __u64 mm_sequence(struct mm_struct *mm) {
 
 static __always_inline void mapped_describe(struct mapped *ret, const struct mapping_scratch *s,
                                             const struct vma_scratch *v) {
-        __u64 file = mapped_mix(mapped_mix(s->key, v->inode), (__u64) v->generation << 32 | v->device);
+        __u64 file = mapped_mix(mapped_mix(mapped_mix(s->key, v->inode), v->version), v->device);
 
         ret->start = v->start;
         ret->end = v->end;

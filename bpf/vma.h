@@ -41,10 +41,21 @@ struct super_block {
         __u32 s_dev;
 };
 
+struct timespec64 {
+        __s64 tv_sec;
+        long tv_nsec;
+};
+
 struct inode {
         struct super_block *i_sb;
         unsigned long i_ino;
+        __s64 i_size;
         __u32 i_generation; /* another one when a number is used again, where the file system tells them apart */
+        /* When it was written. */
+        __s64 i_mtime_sec; /* since 6.11 */
+        __u32 i_mtime_nsec;
+        struct timespec64 __i_mtime; /* since 6.6 */
+        struct timespec64 i_mtime;   /* before */
 };
 
 struct dentry {
@@ -102,7 +113,7 @@ struct vm_area_struct {
 /* Per CPU; never leaves the helper. A name is read to where its first byte is, which is in the first RS_PATH_MAX. */
 struct vma_scratch {
         __u64 start, end, offset, inode;
-        __u32 generation; /* of the inode */
+        __u64 version;    /* of the file (inode_version()) */
         __u32 device;     /* as in the kernel: 12 bits of major, 20 of minor */
         __u32 flags;      /* RS_MAPPING_* */
         __u64 dentry, mount; /* how far the path has got */
@@ -229,6 +240,36 @@ static __always_inline bool file_read_upper(struct file *file, struct path *ret)
                !READ_FAILS(lower, file->f_inode) && inode != lower;
 }
 
+/* Never seen outside, so nobody need be kept from guessing it. */
+static __always_inline __u64 mapped_mix(__u64 hash, __u64 value) {
+        hash = (hash ^ value) * 0x9e3779b97f4a7c15ULL;
+        return hash ^ (hash >> 29);
+}
+
+/*
+ * What tells a file from others that had its number, and from itself before it was written anew: a library that was built
+ * again may be at the same place, in every way that a mapping shows.
+ */
+static __always_inline bool inode_version(struct inode *inode, __u64 *ret) {
+        __u32 generation, nsec;
+        __s64 size, sec;
+        long long_nsec;
+
+        if (READ_FAILS(generation, inode->i_generation) || READ_FAILS(size, inode->i_size))
+                return false;
+        if (bpf_core_field_exists(inode->i_mtime_sec)) {
+                if (READ_FAILS(sec, inode->i_mtime_sec) || READ_FAILS(nsec, inode->i_mtime_nsec))
+                        return false;
+                long_nsec = nsec;
+        } else if (bpf_core_field_exists(inode->__i_mtime)) {
+                if (READ_FAILS(sec, inode->__i_mtime.tv_sec) || READ_FAILS(long_nsec, inode->__i_mtime.tv_nsec))
+                        return false;
+        } else if (READ_FAILS(sec, inode->i_mtime.tv_sec) || READ_FAILS(long_nsec, inode->i_mtime.tv_nsec))
+                return false;
+        *ret = mapped_mix(mapped_mix(mapped_mix(generation, size), sec), long_nsec);
+        return true;
+}
+
 /* The path and inode that are shown for it. Before 6.8 the path is the upper one already, and the inode the lower one. */
 static __always_inline bool file_read(struct vma_scratch *v, struct file *file, struct path *ret_path) {
         struct super_block *sb;
@@ -241,7 +282,7 @@ static __always_inline bool file_read(struct vma_scratch *v, struct file *file, 
         } else if (READ_FAILS(inode, file->f_inode) || READ_FAILS(ret_path->mnt, file->f_path.mnt) ||
                    READ_FAILS(ret_path->dentry, file->f_path.dentry))
                 return false;
-        if (READ_FAILS(number, inode->i_ino) || READ_FAILS(v->generation, inode->i_generation) || READ_FAILS(sb, inode->i_sb) ||
+        if (READ_FAILS(number, inode->i_ino) || !inode_version(inode, &v->version) || READ_FAILS(sb, inode->i_sb) ||
             READ_FAILS(v->device, sb->s_dev))
                 return false;
         v->inode = number;
@@ -267,8 +308,8 @@ static __always_inline bool vma_read(struct vma_scratch *v, struct vm_area_struc
         struct path path;
 
         v->at = RS_PATH_MAX;
-        v->flags = v->device = v->generation = 0;
-        v->inode = v->offset = v->dentry = 0;
+        v->flags = v->device = 0;
+        v->inode = v->version = v->offset = v->dentry = 0;
         if (READ_FAILS(start, vma->vm_start) || READ_FAILS(end, vma->vm_end) || READ_FAILS(flags, vma->vm_flags) ||
             READ_FAILS(file, vma->vm_file) || READ_FAILS(offset, vma->vm_pgoff))
                 return false;
