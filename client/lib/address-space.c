@@ -367,6 +367,21 @@ static int find_told_file(AddressSpace *space, const ToldMapping *told, SymbolFi
         return r;
 }
 
+bool address_space_forget_rewritten(AddressSpace *space, const ToldMapping *told) {
+        const Mapping *mapping = find_mapping(space, told->start);
+        Refresh refresh = { .dir = PROCESS_DIR_INIT, .pid = space->pid, .told_at = told->time };
+        bool rewritten;
+
+        if (!mapping || mapping->inode == 0)
+                return false;
+        if (!told->gone && !mapping->file->hold) /* what is held need not be looked for */
+                process_dir_find(&refresh.dir, symbolizer_get_proc(space->symbolizer), space->pid);
+        rewritten = symbolizer_is_rewritten(mapping->file, &refresh);
+        process_dir_done(&refresh.dir);
+        mapping->file->forgotten |= rewritten;
+        return rewritten;
+}
+
 int address_space_tell(AddressSpace *space, const ToldMapping *told) {
         Mapping mapping = {
                 .start = told->start,
@@ -375,15 +390,16 @@ int address_space_tell(AddressSpace *space, const ToldMapping *told) {
                 .inode = told->inode,
                 .time = told->time,
         };
-        bool other;
+        bool rewritten, other;
         int r;
 
-        if (is_known(space, told))
+        rewritten = address_space_forget_rewritten(space, told);
+        if (!rewritten && is_known(space, told))
                 return TOLD_KNOWN;
         /* Too many at once to be those of samples: only the place of another may still be taken. */
         if (space->told.n >= TOLD_MAX && !mappings_overlap(&space->told, told->start, told->end))
                 return TOLD_KNOWN;
-        other = address_space_contradicts(space, told);
+        other = rewritten || address_space_contradicts(space, told);
         r = find_told_file(space, told, &mapping.file);
         if (r >= 0)
                 r = mappings_put(&space->told, &mapping);

@@ -25,6 +25,8 @@ uint64_t symbolizer_get_serial(Symbolizer *symbolizer);
 
 /* The file of a line of maps, opened where it is new. Never NULL after success; fails with -ENOMEM only. */
 int symbolizer_get_file(Symbolizer *symbolizer, Refresh *refresh, const MapsLine *line, SymbolFile **ret);
+/* The same file by its numbers, and another by size or time; and it was that already when it was told of. */
+bool symbolizer_is_rewritten(const SymbolFile *file, Refresh *refresh);
 int symbolizer_get_unknown(Symbolizer *symbolizer, SymbolFile **ret);
 
 /* The name of address, an ELF address, in file: NULL where there is none. Fails with -ENOMEM only. */

@@ -266,10 +266,13 @@ static bool is_file_of(const SymbolFile *file, const MapsLine *line) {
                file->mapped.dev_minor == line->dev_minor;
 }
 
+static bool is_same_inode(const SymbolFile *file, const struct stat *st) {
+        return file->opened && file->st_dev == st->st_dev && file->st_ino == st->st_ino;
+}
+
 static bool is_same_file(const SymbolFile *file, const struct stat *st) {
-        return file->opened && file->st_dev == st->st_dev && file->st_ino == st->st_ino &&
-               file->mapped.size == (uint64_t) st->st_size && file->mtime.tv_sec == st->st_mtim.tv_sec &&
-               file->mtime.tv_nsec == st->st_mtim.tv_nsec;
+        return is_same_inode(file, st) && file->mapped.size == (uint64_t) st->st_size &&
+               file->mtime.tv_sec == st->st_mtim.tv_sec && file->mtime.tv_nsec == st->st_mtim.tv_nsec;
 }
 
 static uint64_t to_ns(int64_t seconds, uint64_t ns) {
@@ -280,18 +283,18 @@ static uint64_t to_ns(int64_t seconds, uint64_t ns) {
  * A file that was made or written after the mapping was seen is not what was mapped, though it may have got
  * the same inode. Times in inodes are as exact as the kernel's tick.
  */
-static bool is_too_young(const FileQuery *q, int fd) {
+static bool is_too_young(const Refresh *refresh, int fd) {
         struct timespec boot, real;
         struct statx stx;
         uint64_t limit;
 
-        if (q->refresh->told_at == 0)
+        if (refresh->told_at == 0)
                 return false;
         if (clock_gettime(CLOCK_BOOTTIME, &boot) < 0 || clock_gettime(CLOCK_REALTIME, &real) < 0 ||
             statx(fd, "", AT_EMPTY_PATH, STATX_BTIME | STATX_MTIME, &stx) < 0)
                 return false;
         limit = to_ns(real.tv_sec, (uint64_t) real.tv_nsec) - to_ns(boot.tv_sec, (uint64_t) boot.tv_nsec) +
-                q->refresh->told_at + TICK_MAX;
+                refresh->told_at + TICK_MAX;
         return to_ns(stx.stx_mtime.tv_sec, stx.stx_mtime.tv_nsec) > limit ||
                ((stx.stx_mask & STATX_BTIME) && to_ns(stx.stx_btime.tv_sec, stx.stx_btime.tv_nsec) > limit);
 }
@@ -316,7 +319,7 @@ static int open_proven(FileQuery *q, int path_fd_) {
                 return path_fd;
         if (fstat(path_fd, &q->st) < 0)
                 return -errno;
-        if (is_too_young(q, path_fd))
+        if (is_too_young(q->refresh, path_fd))
                 return -ESTALE;
         opened = find_opened(q);
         if (opened && !opened->forgotten)
@@ -398,6 +401,19 @@ static SymbolFile *find_held(const FileQuery *q) {
         return NULL;
 }
 
+bool symbolizer_is_rewritten(const SymbolFile *file, Refresh *refresh) {
+        _cleanup_close_ int path_fd = -1;
+        int fd = file->hold ? file->hold->fd : -1;
+        struct stat st;
+
+        if (!file->opened)
+                return false;
+        if (fd < 0)
+                fd = path_fd = process_dir_find_file(&refresh->dir, file->mapped.path, /* nofollow= */ false);
+        return fd >= 0 && fstat(fd, &st) >= 0 && is_same_inode(file, &st) && !is_same_file(file, &st) &&
+               !is_too_young(refresh, fd);
+}
+
 /* Takes fd over. */
 static void hold(Symbolizer *s, SymbolFile *file, int fd) {
         HeldFile *held = file->hold ?: &s->held[s->next_held++ % HELD_MAX];
@@ -442,10 +458,23 @@ static int read_other(Symbolizer *s, SymbolFile *file) {
         return r;
 }
 
+/* What stands in it by now is not what was mapped, and that is gone: it has no names. It is opened again where it is met. */
+static bool has_changed(const SymbolFile *file) {
+        struct stat st;
+
+        return elf_file_stat(file->elf, &st) >= 0 && !is_same_file(file, &st);
+}
+
 static int load(Symbolizer *s, SymbolFile *file) {
         bool open = file->elf && !file->loaded && file->kind == SYMBOL_FILE_ELF;
         int r;
 
+        if (open && has_changed(file)) {
+                file->loaded = file->forgotten = true;
+                elf_file_close(file->elf);
+                s->n_open--;
+                return 0;
+        }
         r = s->read ? read_other(s, file) : symbol_file_load(file, s->proc, s->symbol_dir);
         if (r == -ENOMEM)
                 return r;

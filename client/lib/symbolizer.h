@@ -116,6 +116,12 @@ int address_space_tell(AddressSpace *space, const ToldMapping *told);
 /* Whether telling it would return TOLD_OTHER. */
 bool address_space_contradicts(const AddressSpace *space, const ToldMapping *told);
 /*
+ * Whether the file that is known where a mapping is told of was written in between, by what its path leads to in the
+ * process. Then the next refresh opens it again, and takes it for another. A file that was replaced is no such one: who has it
+ * mapped has the old one still.
+ */
+bool address_space_forget_rewritten(AddressSpace *space, const ToldMapping *told);
+/*
  * What is looked up from here on was sampled at `time` or later: what had been read by then is newer than
  * what was told before. Whether anything changed by that.
  */

@@ -194,6 +194,58 @@ static void test_replaced(void **state) {
         assert_string_equal(range.file->path, f->paths[0]);
 }
 
+/* The same file at the same place, in which another one stands by now. */
+static void check_rewritten(Fixture *f, bool held) {
+        ToldMapping before = mapping(f, 0, now_ns(CLOCK_BOOTTIME)), after;
+        struct timespec late = { .tv_nsec = 50000000 };
+
+        run("mkdir %s/77; ln -s / %s/77/root", f->proc, f->proc);
+        read_maps(f, &before, 1);
+        assert_int_equal(address_space_tell(f->space, &before), TOLD_KNOWN);
+        expect(f, BASE, f->paths[0], "function_that_is_told");
+        for (unsigned i = 0; i < 2 && !held; i++)
+                symbolizer_let_go(f->symbolizer);
+        (void) nanosleep(&late, NULL);
+        run("truncate -s %" PRIu64 " '%s'", f->offset, f->paths[0]); /* has its names no more */
+        /* What was seen before that still is what it was. */
+        assert_int_equal(address_space_tell(f->space, &before), TOLD_KNOWN);
+        expect(f, BASE, f->paths[0], "function_that_is_told");
+        (void) nanosleep(&late, NULL);
+        after = mapping(f, 0, now_ns(CLOCK_BOOTTIME));
+        assert_int_equal(address_space_tell(f->space, &after), TOLD_OTHER);
+        expect(f, BASE, f->paths[0], NULL);
+        assert_int_equal(address_space_tell(f->space, &after), TOLD_KNOWN);
+        /* Replaced, as a package does it: this process has the old one. */
+        run("cp '%s' '%s.new'; mv '%s.new' '%s'", f->paths[1], f->paths[0], f->paths[0], f->paths[0]);
+        after.time = now_ns(CLOCK_BOOTTIME) + SEC;
+        assert_int_equal(address_space_tell(f->space, &after), TOLD_KNOWN);
+}
+
+/* Before anybody asked for a name. */
+static void test_rewritten_before(void **state) {
+        Fixture *f = *state;
+        ToldMapping m = mapping(f, 0, now_ns(CLOCK_BOOTTIME));
+        struct timespec late = { .tv_nsec = 50000000 };
+
+        run("mkdir %s/77; ln -s / %s/77/root", f->proc, f->proc);
+        assert_int_equal(address_space_tell(f->space, &m), TOLD_NEW);
+        (void) nanosleep(&late, NULL);
+        run("cp '%s' '%s'", f->paths[1], f->paths[0]);
+        expect(f, BASE, f->paths[0], NULL);
+        (void) nanosleep(&late, NULL);
+        m.time = now_ns(CLOCK_BOOTTIME);
+        assert_int_equal(address_space_tell(f->space, &m), TOLD_OTHER);
+        expect(f, BASE, f->paths[0], "function_that_is_told");
+}
+
+static void test_rewritten(void **state) {
+        check_rewritten(*state, /* held= */ true);
+}
+
+static void test_rewritten_by_path(void **state) {
+        check_rewritten(*state, /* held= */ false);
+}
+
 /* What was read is of a later time than what is still to be looked up. */
 static void test_read_ahead(void **state) {
         Fixture *f = *state;
@@ -464,7 +516,8 @@ int main(void) {
                 TEST(test_gap),        TEST(test_replaced), TEST(test_read_ahead), TEST(test_gone_when_read),
                 TEST(test_other_program),
                 TEST(test_other_file), TEST(test_no_file),  TEST(test_flood),     TEST(test_others_not_opened),
-                TEST(test_other_mount), TEST(test_held),
+                TEST(test_other_mount), TEST(test_held),    TEST(test_rewritten), TEST(test_rewritten_by_path),
+                TEST(test_rewritten_before),
         };
 
         return cmocka_run_group_tests(tests, NULL, NULL);
