@@ -74,6 +74,8 @@ struct RingsideSession {
         int64_t time_offset; /* time-offset.h, "boottime": what records' times are put right by */
         uint64_t unknown, malformed;
         bool started;
+        uint64_t processes_lost; /* by the counters, as the unwinder was told, which are looked at */
+        uint64_t lost_next;      /* not before, ns CLOCK_MONOTONIC */
         struct rs_statistics kernel; /* the last that was asked for */
         SessionRate rates[RS_EVENTS_MAX];
         SessionNames names;

@@ -35,6 +35,8 @@
 /* How long the helper of a direct session may take to end once its socket is closed. */
 #define REAP_MSEC 5000
 #define CPUS_MAX 8192
+/* Counters of records that were lost are looked at so often. */
+#define LOST_INTERVAL_NS UINT64_C(1000000000)
 
 static int fail(RingsideSession *session, int code, const char *hint, const char *text) {
         return error_set(&session->error, code, hint, "%s", text);
@@ -548,6 +550,23 @@ static int session_drain(RingsideSession *session, RingsideRecordFunc func, void
         return size < 0 ? fail(session, RINGSIDE_E_PROTOCOL, NULL, "the ring is corrupt") : n;
 }
 
+/* Who is not told of processes' ends keeps what it has for them. */
+static void session_look_for_lost(RingsideSession *session) {
+        uint64_t t = now_ns(CLOCK_MONOTONIC), lost = 0;
+
+        if (!session->unwinder || t < session->lost_next)
+                return;
+        session->lost_next = t + LOST_INTERVAL_NS;
+        for (unsigned i = 0; i < session->welcome.nr_cpus; i++) {
+                const volatile struct rs_counters *c = &session->counters[i];
+
+                lost += c->processes_lost;
+        }
+        if (lost != session->processes_lost)
+                unwinder_note_lost(session->unwinder);
+        session->processes_lost = lost;
+}
+
 int ringside_session_dispatch(RingsideSession *session, RingsideRecordFunc func, void *userdata) {
         union rs_any_message message;
         Packet packet;
@@ -558,6 +577,7 @@ int ringside_session_dispatch(RingsideSession *session, RingsideRecordFunc func,
         /* The end first, the ring after it: then all that was written before the end is seen. */
         if (!session->ended)
                 (void) session_receive(session, 0, &message, &packet);
+        session_look_for_lost(session);
         for (int step = 0; step < 3; step++) {
                 r = step == 0   ? session_names_poll(session, func, userdata)
                     : step == 1 ? session_drain(session, func, userdata)

@@ -178,6 +178,14 @@ void __wrap_unwinder_get_statistics(_unused_ Unwinder *unwinder, UnwinderStatist
         *ret = (UnwinderStatistics){ .images = { .refused = 3, .no_room = 5, .unknown_rules = 7 } };
 }
 
+static unsigned n_noted_lost;
+
+void __wrap_unwinder_note_lost(Unwinder *unwinder);
+
+void __wrap_unwinder_note_lost(_unused_ Unwinder *unwinder) {
+        n_noted_lost++;
+}
+
 /* From its start on a session fills its tables, by the records that are dispatched, and tells what of them it could not have. */
 static void test_tables(void **state) {
         Fixture *f = *state;
@@ -188,6 +196,7 @@ static void test_tables(void **state) {
         struct rs_request started = {};
         struct rs_statistics told = {};
         const struct rs_table_process *slot;
+        struct rs_counters *counters;
         RingsideStatistics s;
         void *tables = mmap(NULL, RS_TABLE_SIZE_MIN, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
 
@@ -216,6 +225,22 @@ static void test_tables(void **state) {
         assert_int_equal(s.tables_refused, 3);
         assert_int_equal(s.tables_no_room, 5);
         assert_int_equal(s.rules_no_room, 7);
+
+        /* Of processes that nobody was told of some may be over. */
+        f->session->counters_size = sysconf(_SC_PAGESIZE);
+        counters = mmap(NULL, f->session->counters_size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+        assert_ptr_not_equal(counters, MAP_FAILED);
+        f->session->counters = counters;
+        f->session->welcome.nr_cpus = 2;
+        for (unsigned i = 0; i < 3; i++) {
+                counters[1].processes_lost += i == 1;
+                f->session->lost_next = 0;
+                assert_int_equal(dispatch(f), 0);
+                assert_int_equal(n_noted_lost, i > 0);
+        }
+        counters[0].processes_lost++;
+        assert_int_equal(dispatch(f), 0); /* so soon it is not looked at */
+        assert_int_equal(n_noted_lost, 1);
 }
 
 static void test_names(void **state) {

@@ -11,15 +11,23 @@
 
 #include <cmocka.h>
 
-int set_up(void **state) {
+static int set_up_of(void **state, size_t size) {
         Fixture *f = calloc(1, sizeof(*f));
 
         assert_non_null(f);
-        f->bytes = mmap(NULL, SIZE, PROT_READ | PROT_WRITE, MAP_ANONYMOUS | MAP_SHARED, -1, 0);
+        f->bytes = mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_ANONYMOUS | MAP_SHARED, -1, 0);
         assert_ptr_not_equal(f->bytes, MAP_FAILED);
-        assert_return_code(unwinder_new(&f->unwinder, f->bytes, SIZE, -1, SIZE), 0);
+        assert_return_code(unwinder_new(&f->unwinder, f->bytes, size, -1, size), 0);
         *state = f;
         return 0;
+}
+
+int set_up(void **state) {
+        return set_up_of(state, SIZE);
+}
+
+int set_up_small(void **state) {
+        return set_up_of(state, SIZE_SMALL);
 }
 
 int tear_down(void **state) {
@@ -55,6 +63,31 @@ void note_mapping(Fixture *f, const Child *child, uint64_t address) {
                 .mapping = { .process_start = child->start, .start = address, .end = address + 0x1000, .path = "" },
         };
 
+        unwinder_note(f->unwinder, &record);
+        f->noted++;
+}
+
+void note_real_mapping(Fixture *f, const Child *child, uint64_t address) {
+        RingsideRecord record = {
+                .type = RINGSIDE_MAPPING,
+                .pid = (uint32_t) child->pid,
+                .mapping = { .process_start = child->start, .path = "/" },
+        };
+        bool found = false;
+        char path[64], line[1024];
+        FILE *maps;
+
+        snprintf(path, sizeof(path), "/proc/%d/maps", child->pid);
+        maps = fopen(path, "re");
+        assert_non_null(maps);
+        while (!found && fgets(line, sizeof(line), maps)) {
+                assert_int_equal(sscanf(line, "%" SCNx64 "-%" SCNx64 " %*s %" SCNx64 " %" SCNx32 ":%" SCNx32 " %" SCNu64,
+                                        &record.mapping.start, &record.mapping.end, &record.mapping.offset,
+                                        &record.mapping.dev_major, &record.mapping.dev_minor, &record.mapping.inode), 6);
+                found = record.mapping.start <= address && address < record.mapping.end;
+        }
+        fclose(maps);
+        assert_true(found);
         unwinder_note(f->unwinder, &record);
         f->noted++;
 }

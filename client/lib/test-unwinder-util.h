@@ -11,6 +11,7 @@
 #include "unwinder.h"
 
 #define SIZE (16U << 20)
+#define SIZE_SMALL RS_TABLE_SIZE_MIN
 #define PATIENCE_MS 10000
 
 typedef struct Fixture {
@@ -27,11 +28,14 @@ typedef struct Child {
 
 /* For cmocka: *state is the Fixture. */
 int set_up(void **state);
+int set_up_small(void **state); /* with memory of SIZE_SMALL bytes */
 int tear_down(void **state);
 void pause_ms(unsigned ms);
 
 void note(Fixture *f, const Child *child, enum RingsideProcessKind kind, uint32_t ppid);
 void note_mapping(Fixture *f, const Child *child, uint64_t address);
+/* As the kernel tells of what is mapped there. */
+void note_real_mapping(Fixture *f, const Child *child, uint64_t address);
 void note_sample(Fixture *f, const Child *child, enum RingsideWalkEnd end);
 UnwinderStatistics statistics(Fixture *f);
 

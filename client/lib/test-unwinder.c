@@ -31,6 +31,13 @@
 #include "test-unwinder-util.h"
 #include "unwind-table-builder.h"
 
+/* Many mappings, each with a page behind it that is not executable. */
+#define MANY 0x100000000000
+#define MANY_N 10000
+#define MANY_LAST (MANY + (MANY_N - 1) * 0x2000UL)
+/* A file of a test's own. */
+#define FILE_AT 0x400000000000
+#define FILE_SIZE (64U << 10)
 /* What a child maps and does not look at. */
 #define UNTOUCHED 0x200000000000
 #define UNTOUCHED_SIZE (1U << 20)
@@ -59,9 +66,13 @@ static int stalled_fd = -1; /* a pipe: reads of processes wait for its end, as t
 static bool endless;        /* the next table is not ready before it is to be no more */
 static unsigned delay_ms;   /* of each read of a process */
 static uint64_t own_time;   /* ns, of which each read takes delay_ms, and nothing else any; 0: time goes by as it does */
+static uint64_t ahead;      /* ns: so much later than it is */
 static bool swapped;        /* what is read has the mark of pages that are swapped out, where they are not there */
 static unsigned cost;       /* the next table takes so long, s of CPU time, which */
-static unsigned spent;      /* is added to what threads have spent */
+static uint64_t spent;      /* ns, is added to what threads have spent, as */
+static uint64_t read_cost;  /* ns, is for each reading of mappings */
+static bool free_of_charge; /* and nothing else takes any */
+static unsigned padding;    /* pages without rules at the end of each table */
 
 ssize_t __real_process_vm_readv(pid_t, const struct iovec *, unsigned long, const struct iovec *, unsigned long, unsigned long);
 ssize_t __wrap_process_vm_readv(pid_t, const struct iovec *, unsigned long, const struct iovec *, unsigned long, unsigned long);
@@ -81,8 +92,8 @@ ssize_t __wrap_process_vm_readv(pid_t pid, const struct iovec *local, unsigned l
 
         if (fd >= 0)
                 (void) RETRY_ON_EINTR(read(fd, &c, 1));
-        if (own_time > 0)
-                own_time += delay_ms * UINT64_C(1000000);
+        if (__atomic_load_n(&own_time, __ATOMIC_ACQUIRE) > 0)
+                (void) __atomic_add_fetch(&own_time, delay_ms * UINT64_C(1000000), __ATOMIC_ACQ_REL);
         else if (delay_ms > 0)
                 nanosleep(&(struct timespec){ .tv_nsec = delay_ms * 1000000L }, NULL);
         return __real_process_vm_readv(pid, local, n_local, remote, n_remote, flags);
@@ -99,33 +110,53 @@ ssize_t __wrap_pread64(int fd, void *buffer, size_t size, off_t offset) {
 }
 
 int __wrap_unwind_table_new(UnwindTable **ret, ElfFile *elf) {
+        unsigned pages = __atomic_load_n(&padding, __ATOMIC_ACQUIRE);
+        uint64_t *bigger;
+        int r;
+
         if (__atomic_exchange_n(&endless, false, __ATOMIC_ACQ_REL))
                 while (!elf_file_is_stopped(elf))
                         nanosleep(&(struct timespec){ .tv_nsec = 1000000 }, NULL);
-        (void) __atomic_add_fetch(&spent, __atomic_exchange_n(&cost, 0, __ATOMIC_ACQ_REL), __ATOMIC_ACQ_REL);
-        return __real_unwind_table_new(ret, elf);
+        (void) __atomic_add_fetch(&spent, __atomic_exchange_n(&cost, 0, __ATOMIC_ACQ_REL) * UINT64_C(1000000000), __ATOMIC_ACQ_REL);
+        r = __real_unwind_table_new(ret, elf);
+        if (r < 0 || pages == 0)
+                return r;
+        bigger = reallocarray((*ret)->pages, (*ret)->n_pages + pages, sizeof(*bigger));
+        if (!bigger)
+                abort();
+        memset(bigger + (*ret)->n_pages, 0, pages * sizeof(*bigger));
+        (*ret)->pages = bigger;
+        (*ret)->n_pages += pages;
+        return 0;
 }
 
 int __wrap_clock_gettime(clockid_t clock, struct timespec *ret) {
+        uint64_t time = __atomic_load_n(&own_time, __ATOMIC_ACQUIRE);
         int r = __real_clock_gettime(clock, ret);
 
-        if (clock == CLOCK_MONOTONIC && own_time > 0)
-                *ret = (struct timespec){ .tv_sec = (time_t) (own_time / 1000000000), .tv_nsec = (long) (own_time % 1000000000) };
-        if (clock == CLOCK_THREAD_CPUTIME_ID)
-                ret->tv_sec += __atomic_load_n(&spent, __ATOMIC_ACQUIRE);
+        if (clock != CLOCK_MONOTONIC && clock != CLOCK_THREAD_CPUTIME_ID)
+                return r;
+        if (clock == CLOCK_THREAD_CPUTIME_ID && __atomic_load_n(&free_of_charge, __ATOMIC_ACQUIRE))
+                *ret = (struct timespec){};
+        if (clock == CLOCK_THREAD_CPUTIME_ID || time == 0)
+                time = (uint64_t) ret->tv_sec * 1000000000 + (uint64_t) ret->tv_nsec;
+        time += __atomic_load_n(clock == CLOCK_MONOTONIC ? &ahead : &spent, __ATOMIC_ACQUIRE);
+        *ret = (struct timespec){ .tv_sec = (time_t) (time / 1000000000), .tv_nsec = (long) (time % 1000000000) };
         return r;
 }
 
 static const char *told_maps; /* in place of those of a process */
-static bool too_much; /* what there is to read of a process */
+static int refused; /* nothing is to be read of any process, with this error */
 static struct rs_table_process *(*when_read)(void); /* the slot of one that then becomes another program */
 
 int __wrap_process_dir_open(ProcessDir *dir, const char *proc, pid_t pid, size_t max, char **ret_maps, size_t *ret_size) {
         struct rs_table_process *(*func)(void) = __atomic_exchange_n(&when_read, NULL, __ATOMIC_ACQ_REL);
         int r;
 
-        if (__atomic_load_n(&too_much, __ATOMIC_ACQUIRE))
-                return -EFBIG;
+        (void) __atomic_add_fetch(&spent, __atomic_load_n(&read_cost, __ATOMIC_ACQUIRE), __ATOMIC_ACQ_REL);
+        r = __atomic_load_n(&refused, __ATOMIC_ACQUIRE);
+        if (r < 0)
+                return r;
         r = __real_process_dir_open(dir, proc, pid, max, ret_maps, ret_size);
 
         if (r >= 0 && told_maps) {
@@ -169,6 +200,17 @@ static bool map_first_page(uint64_t at, size_t pages, int fd, size_t file_pages)
 static bool map_beyond(void) {
         int fd = memfd_create("beyond", MFD_CLOEXEC);
         bool good = map_first_page(BEYOND, BEYOND_PAGES, fd, 1);
+
+        close_fd(fd);
+        return good;
+}
+
+static char file_path[] = "/tmp/test-unwinder-XXXXXX";
+
+/* In place of what was there. */
+static bool map_file(void) {
+        int fd = open(file_path, O_RDONLY | O_CLOEXEC);
+        bool good = fd >= 0 && mmap((void *) FILE_AT, FILE_SIZE, PROT_READ | PROT_EXEC, MAP_FIXED | MAP_PRIVATE, fd, 0) != MAP_FAILED;
 
         close_fd(fd);
         return good;
@@ -237,9 +279,14 @@ static void child_main(int in, int out) {
                         execl("/proc/self/exe", "test-unwinder", a, b, NULL);
                         _exit(1);
                 }
+                if (c == 'L' && /* nor with this one */
+                    !dlopen("libnss_compat.so.2", RTLD_NOW))
+                        _exit(1);
+                if (c == 'f' && !map_file())
+                        _exit(1);
                 if (c == 'm')
-                        for (size_t i = 0; i < 10000; i++) { /* each its own, for the pages between them are not executable */
-                                char *p = (char *) 0x100000000000 + i * 0x2000;
+                        for (size_t i = 0; i < MANY_N; i++) {
+                                char *p = (char *) MANY + i * 0x2000;
 
                                 if (mmap(p, 0x1000, PROT_READ | PROT_EXEC, MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED, -1, 0) != p)
                                         _exit(1);
@@ -302,6 +349,16 @@ static void child_end(const Child *child) {
         close_fd(child->from);
         (void) kill(child->pid, SIGKILL); /* younger ones have its pipes, too */
         assert_int_equal(waitpid(child->pid, NULL, 0), child->pid);
+}
+
+/* ---- time ---- */
+
+static void set_time(uint64_t time) {
+        __atomic_store_n(&own_time, time, __ATOMIC_RELEASE);
+}
+
+static void pass_time(unsigned ms) {
+        (void) __atomic_add_fetch(&own_time, ms * UINT64_C(1000000), __ATOMIC_ACQ_REL);
 }
 
 /* ---- what is waited for ---- */
@@ -410,7 +467,7 @@ static void test_library(void **state) {
 
         child_do(&child, 'm');
         note_sample(f, &child, RINGSIDE_WALK_NO_MAPPING);
-        assert_true(wait_for(f, &child, has_mapping, 0x100000000000 + 9999 * 0x2000UL));
+        assert_true(wait_for(f, &child, has_mapping, MANY_LAST));
         compare_file(f, &child, "libresolv");
         child_end(&child);
 }
@@ -462,13 +519,21 @@ static void test_exec(void **state) {
         child_end(&child);
 }
 
-/* A process with too many mappings is read once, until it is another program. */
+static void set_refused(int r) {
+        __atomic_store_n(&refused, r, __ATOMIC_RELEASE);
+}
+
+static void set_ahead(uint64_t seconds) {
+        __atomic_store_n(&ahead, seconds * 1000000000, __ATOMIC_RELEASE);
+}
+
+/* A process with too many mappings is not read again so soon, unless it is another program. */
 static void test_too_much(void **state) {
         Fixture *f = *state;
         Child child = child_new();
         uint64_t readings;
 
-        __atomic_store_n(&too_much, true, __ATOMIC_RELEASE);
+        set_refused(-EFBIG);
         note(f, &child, RINGSIDE_PROCESS_SEEN, 1);
         assert_true(wait_for(f, &child, has_this_list, RS_TABLE_FRAME_POINTERS));
         readings = statistics(f).readings;
@@ -478,9 +543,94 @@ static void test_too_much(void **state) {
         }
         assert_int_equal(statistics(f).readings, readings);
         assert_int_equal(find_list(f, &child), RS_TABLE_FRAME_POINTERS);
-        __atomic_store_n(&too_much, false, __ATOMIC_RELEASE);
+        set_refused(0);
         note(f, &child, RINGSIDE_PROCESS_EXEC, 1);
         assert_true(wait_for(f, &child, has_address, find_mapped(child.pid, "libc.so", NULL, 0, NULL)));
+        child_end(&child);
+}
+
+/* It may have less later. No sample asks: such stacks are walked by frame pointers. */
+static void test_less(void **state) {
+        Fixture *f = *state;
+        Child child = child_new(), other = child_new();
+
+        set_refused(-EFBIG);
+        note(f, &child, RINGSIDE_PROCESS_SEEN, 1);
+        assert_true(wait_for(f, &child, has_this_list, RS_TABLE_FRAME_POINTERS));
+        set_refused(0);
+        set_ahead(11);
+        note(f, &other, RINGSIDE_PROCESS_SEEN, 1); /* wakes the thread, whose clock was put forward */
+        assert_true(wait_for(f, &child, has_address, find_mapped(child.pid, "libc.so", NULL, 0, NULL)));
+        set_ahead(0);
+        child_end(&child);
+        child_end(&other);
+}
+
+/* One that may not be looked into may be ours again: as long as it has samples that is tried once in a while. */
+static void test_hidden(void **state) {
+        Fixture *f = *state;
+        Child child = child_new();
+        uint64_t readings;
+
+        note(f, &child, RINGSIDE_PROCESS_SEEN, 1);
+        assert_true(wait_for(f, &child, has_address, find_mapped(child.pid, "[vdso]", NULL, 0, NULL)));
+        set_refused(-EPERM);
+        note_mapping(f, &child, 0x1000);
+        assert_true(wait_for(f, &child, has_no_list, 0));
+        set_refused(0);
+        readings = statistics(f).readings;
+        for (int i = 0; i < 10; i++) {
+                note_sample(f, &child, RINGSIDE_WALK_NO_TABLES);
+                pause_ms(10);
+        }
+        assert_int_equal(statistics(f).readings, readings);
+        set_ahead(11);
+        note_sample(f, &child, RINGSIDE_WALK_NO_TABLES);
+        assert_true(wait_for(f, &child, has_address, find_mapped(child.pid, "libc.so", NULL, 0, NULL)));
+        set_ahead(0);
+        child_end(&child);
+}
+
+/* What time the thread waits for is not the time of these tests. */
+static void look_again(Fixture *f, const Child *child) {
+        note_mapping(f, child, 0x1000);
+        assert_true(wait_for(f, child, has_handled, f->noted));
+}
+
+/* How soon a process is read again does not depend on what that costs, as long as it costs little. */
+static void test_interval(void **state) {
+        Fixture *f = *state;
+        Child child = child_new();
+        uint64_t library;
+
+        set_time(now_ns(CLOCK_MONOTONIC));
+        __atomic_store_n(&free_of_charge, true, __ATOMIC_RELEASE);
+        __atomic_store_n(&read_cost, 1000000, __ATOMIC_RELEASE);
+        note(f, &child, RINGSIDE_PROCESS_SEEN, 1);
+        assert_true(wait_for(f, &child, has_address, find_mapped(child.pid, "[vdso]", NULL, 0, NULL)));
+        child_do(&child, 'l');
+        library = find_mapped(child.pid, "libresolv", NULL, 0, NULL);
+        note_mapping(f, &child, library);
+        assert_true(wait_for(f, &child, has_handled, f->noted));
+        pass_time(39);
+        look_again(f, &child);
+        assert_int_equal(statistics(f).readings, 1);
+        __atomic_store_n(&read_cost, 10000000, __ATOMIC_RELEASE);
+        pass_time(1);
+        assert_true(wait_for(f, &child, has_address, library));
+        assert_true(wait_for(f, &child, has_read, 2));
+
+        /* What costs more takes a twentieth of the time. */
+        note_mapping(f, &child, 0x1000);
+        assert_true(wait_for(f, &child, has_handled, f->noted));
+        pass_time(199);
+        look_again(f, &child);
+        assert_int_equal(statistics(f).readings, 2);
+        pass_time(1);
+        assert_true(wait_for(f, &child, has_read, 3));
+        __atomic_store_n(&read_cost, 0, __ATOMIC_RELEASE);
+        __atomic_store_n(&free_of_charge, false, __ATOMIC_RELEASE);
+        set_time(0);
         child_end(&child);
 }
 
@@ -556,16 +706,22 @@ static void test_touch(void **state) {
         Fixture *f = *state;
         Child parent = child_new(), child = child_new();
 
+        /* Neither what tables cost nor how long it takes until the thread gets a CPU has a say. */
+        set_time(now_ns(CLOCK_MONOTONIC));
+        __atomic_store_n(&free_of_charge, true, __ATOMIC_RELEASE);
         note(f, &parent, RINGSIDE_PROCESS_SEEN, 1);
         assert_true(wait_for(f, &parent, has_address, find_mapped(parent.pid, "libc.so", NULL, 0, NULL)));
-        pause_ms(50);
         assert_true(count_pages(&parent) < 180);
         assert_true(count_pages(&child) < 180);
         note(f, &child, RINGSIDE_PROCESS_FORK, (uint32_t) parent.pid);
+        assert_true(wait_for(f, &child, has_handled, f->noted));
+        pass_time(2);
         assert_true(wait_for(f, &child, has_pages, 200));
         assert_true(count_pages(&parent) < 180);
         note_sample(f, &parent, RINGSIDE_WALK_UNREADABLE);
         assert_true(wait_for(f, &parent, has_pages, 200));
+        set_time(0);
+        __atomic_store_n(&free_of_charge, false, __ATOMIC_RELEASE);
         child_end(&parent);
         child_end(&child);
 }
@@ -664,11 +820,11 @@ static void test_stacks(void **state) {
 }
 
 static void touch_stacks(const Child *child, StackPages *pages, bool as_swapped) {
-        own_time = 1000000000;
+        set_time(1000000000);
         swapped = as_swapped;
         assert_return_code(process_pages_touch_stacks(child->pid, SIZE, pages), 0);
         swapped = false;
-        own_time = 0;
+        set_time(0);
 }
 
 /* Memory of its own may be missing for two reasons. */
@@ -829,6 +985,177 @@ static void test_stacks_of_others(_unused_ void **state) {
         assert_int_equal(count_pages_at(&child, GUARDED, STACK_PAGES), STACK_KEPT);
         child_end(&child);
         assert_int_equal(process_pages_touch_stacks(child.pid, SIZE, &pages), -ESRCH);
+}
+
+/* ---- where room is short ---- */
+
+static bool has_many_or_failed(Fixture *f, const Child *child, uint64_t n) {
+        return has_mapping(f, child, MANY_LAST) || statistics(f).no_list >= n;
+}
+
+static bool has_many_if_asked(Fixture *f, const Child *child, _unused_ uint64_t value) {
+        if (has_mapping(f, child, MANY_LAST))
+                return true;
+        note_sample(f, child, RINGSIDE_WALK_NO_MAPPING);
+        return false;
+}
+
+/* Lists until there is no room for one more, which was tried often enough for what was given back to be used again. */
+static size_t fill_up(Fixture *f, Child *children, size_t max) {
+        for (size_t n = 0; n < max; n++) {
+                children[n] = child_new();
+                child_do(&children[n], 'm');
+                note(f, &children[n], RINGSIDE_PROCESS_SEEN, 1);
+                assert_true(wait_for(f, &children[n], has_many_or_failed, statistics(f).no_list + 5));
+                if (!has_mapping(f, &children[n], MANY_LAST))
+                        return n + 1;
+        }
+        fail();
+        return 0;
+}
+
+/*
+ * What was published of a process is taken away where something else is mapped by now, and there is no room to say so. There
+ * is again when it shows that others have ended, which was never told.
+ */
+static void test_crowded(void **state) {
+        Fixture *f = *state;
+        Child child = child_new(), others[64];
+        uint64_t libc = find_mapped(child.pid, "libc.so", NULL, 0, NULL);
+        size_t n;
+
+        note(f, &child, RINGSIDE_PROCESS_SEEN, 1);
+        assert_true(wait_for(f, &child, has_address, libc));
+        n = fill_up(f, others, ELEMENTSOF(others));
+        assert_true(has_address(f, &child, libc));
+        child_do(&child, 'm');
+        note_sample(f, &child, RINGSIDE_WALK_NO_MAPPING);
+        assert_true(wait_for(f, &child, has_this_list, UNWIND_MEMORY_EMPTY_LIST));
+        for (size_t i = 0; i < n; i++)
+                child_end(&others[i]);
+        set_ahead(11); /* for that is looked for seldom */
+        assert_true(wait_for(f, &child, has_many_if_asked, 0));
+        assert_true(wait_for(f, &child, has_address, libc));
+        set_ahead(0);
+        child_end(&child);
+}
+
+/* Where records were lost, and nothing else tells. */
+static void test_untold_end(void **state) {
+        Fixture *f = *state;
+        Child child = child_new(), other = child_new();
+
+        note(f, &child, RINGSIDE_PROCESS_SEEN, 1);
+        assert_true(wait_for(f, &child, has_address, find_mapped(child.pid, "[vdso]", NULL, 0, NULL)));
+        pause_ms(50);
+        child_end(&child);
+        note(f, &other, RINGSIDE_PROCESS_SEEN, 1);
+        assert_true(wait_for(f, &other, has_address, find_mapped(other.pid, "[vdso]", NULL, 0, NULL)));
+        assert_int_not_equal(find_list(f, &child), 0);
+        unwinder_note_lost(f->unwinder);
+        note_mapping(f, &other, 0x1000);
+        assert_true(wait_for(f, &child, has_no_list, 0));
+        assert_true(wait_for(f, &other, has_handled, f->noted));
+        assert_int_equal(statistics(f).processes, 1);
+        child_end(&other);
+}
+
+static void set_padding(unsigned percent) {
+        __atomic_store_n(&padding, (SIZE_SMALL - RS_TABLE_HEAP_AT) / 8 / 100 * percent, __ATOMIC_RELEASE);
+}
+
+static Child load_large(Fixture *f, char library, const char *name, uint64_t *ret_address) {
+        Child child = child_new();
+
+        note(f, &child, RINGSIDE_PROCESS_SEEN, 1);
+        assert_true(wait_for(f, &child, has_address, find_mapped(child.pid, "libc.so", NULL, 0, NULL)));
+        pause_ms(50);
+        child_do(&child, library);
+        *ret_address = find_mapped(child.pid, name, NULL, 0, NULL);
+        set_padding(60);
+        note_mapping(f, &child, *ret_address);
+        return child;
+}
+
+/* The same, where it is a table that has no room, because of another that a process has which has ended. */
+static void test_large_tables(void **state) {
+        Fixture *f = *state;
+        uint64_t library;
+        Child child;
+
+        child = load_large(f, 'l', "libresolv", &library);
+        assert_true(wait_for(f, &child, has_address, library));
+        set_padding(0);
+        child_end(&child);
+        child = load_large(f, 'L', "libnss_compat", &library);
+        assert_true(wait_for(f, &child, has_address, library));
+        set_padding(0);
+        child_end(&child);
+}
+
+/* ---- files that change ---- */
+
+static void copy_file(const char *path) {
+        static char bytes[1U << 20]; /* of all that are copied the same size */
+        _cleanup_close_ int from = open(path, O_RDONLY | O_CLOEXEC), to = open(file_path, O_WRONLY | O_TRUNC | O_CLOEXEC);
+
+        assert_return_code(from, errno);
+        assert_return_code(to, errno);
+        memset(bytes, 0, sizeof(bytes));
+        assert_in_range(read(from, bytes, sizeof(bytes)), FILE_SIZE / 2, sizeof(bytes) - 1);
+        assert_int_equal(write(to, bytes, sizeof(bytes)), sizeof(bytes));
+}
+
+static bool has_rules(Fixture *f, const Child *child, uint64_t table_at) {
+        const UnwindTable *table = (const UnwindTable *) (uintptr_t) table_at;
+        uint64_t list = find_list(f, child);
+        const struct rs_table_mapping *m = list != 0 ? find_mapping(f, list, FILE_AT + FILE_SIZE / 2) : NULL;
+        size_t n = 0;
+
+        for (uint64_t at = FILE_AT + FILE_SIZE / 4; m && m->n_pages > 0 && at < FILE_AT + FILE_SIZE / 2; at++) {
+                struct rs_table_rule rule = find_rule(f, m, at);
+
+                if (memcmp(&rule, unwind_table_find(table, at - FILE_AT), sizeof(rule)) != 0)
+                        return false;
+                n += rule.cfa != RS_CFA_NONE;
+        }
+        return n > 1000;
+}
+
+/* A library that is written anew in the same file, and loaded again to the same place. */
+static void test_rewritten(void **state) {
+        static const char *const names[] = { "libresolv", "ld-linux" };
+        Fixture *f = *state;
+        Child other = child_new(), child;
+        char path[1024];
+        int fd;
+
+        child_do(&other, 'l');
+        fd = mkstemp(file_path);
+        assert_return_code(fd, errno);
+        assert_return_code(fchmod(fd, 0755), errno);
+        close_fd(fd);
+        child = child_new();
+        note(f, &child, RINGSIDE_PROCESS_SEEN, 1);
+        for (size_t i = 0; i < ELEMENTSOF(names); i++) {
+                _cleanup_(unwind_table_freep) UnwindTable *table = NULL;
+                _cleanup_(elf_file_freep) ElfFile *elf = NULL;
+                uint64_t address;
+
+                assert_int_not_equal(find_mapped(other.pid, names[i], path, sizeof(path), NULL), 0);
+                copy_file(path);
+                assert_return_code(elf_file_new_take_fd(&elf, open(path, O_RDONLY | O_CLOEXEC)), 0);
+                assert_return_code(unwind_table_new(&table, elf), 0);
+                assert_true(elf_file_get_code_address(elf, 0, FILE_SIZE, &address));
+                assert_int_equal(address, 0);
+                child_do(&child, 'f');
+                note_real_mapping(f, &child, FILE_AT);
+                assert_true(wait_for(f, &child, has_rules, (uint64_t) (uintptr_t) table));
+                pause_ms(20); /* a tick of the clock of files */
+        }
+        assert_return_code(unlink(file_path), errno);
+        child_end(&child);
+        child_end(&other);
 }
 
 /* Its end was not told, and the number is another's. */
@@ -1006,6 +1333,9 @@ int main(int argc, char **argv) {
                 cmocka_unit_test_setup_teardown(test_exec, set_up, tear_down),
                 cmocka_unit_test_setup_teardown(test_exec_untold, set_up, tear_down),
                 cmocka_unit_test_setup_teardown(test_too_much, set_up, tear_down),
+                cmocka_unit_test_setup_teardown(test_less, set_up, tear_down),
+                cmocka_unit_test_setup_teardown(test_hidden, set_up, tear_down),
+                cmocka_unit_test_setup_teardown(test_interval, set_up, tear_down),
                 cmocka_unit_test_setup_teardown(test_exec_meanwhile, set_up, tear_down),
                 cmocka_unit_test_setup_teardown(test_touch, set_up, tear_down),
                 cmocka_unit_test(test_every_page),
@@ -1017,6 +1347,10 @@ int main(int argc, char **argv) {
                 cmocka_unit_test(test_named_like_memory),
                 cmocka_unit_test(test_without_leader),
                 cmocka_unit_test(test_stacks_of_others),
+                cmocka_unit_test_setup_teardown(test_crowded, set_up_small, tear_down),
+                cmocka_unit_test_setup_teardown(test_untold_end, set_up, tear_down),
+                cmocka_unit_test_setup_teardown(test_large_tables, set_up_small, tear_down),
+                cmocka_unit_test_setup_teardown(test_rewritten, set_up, tear_down),
                 cmocka_unit_test_setup_teardown(test_reuse, set_up, tear_down),
                 cmocka_unit_test_setup_teardown(test_gone, set_up, tear_down),
                 cmocka_unit_test_setup_teardown(test_overflow, set_up, tear_down),

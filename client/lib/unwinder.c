@@ -35,10 +35,15 @@
  */
 #define MAPS_MAX (1U << 20)
 
-/* Readings of one process: at least so far apart, which doubles while nothing changes; and at this share of the time. */
+/*
+ * Readings of one process: at least so far apart, which doubles while nothing changes; and at a hundredth of the time. But
+ * what a program loads is to have its table soon, and with a thousand mappings a reading takes a millisecond: who waited for
+ * the longest of these intervals waits no longer, unless that would take a twentieth of the time.
+ */
 #define INTERVAL_MIN (5 * NSEC_PER_MSEC)
 #define INTERVAL_MAX (40 * NSEC_PER_MSEC)
 #define SHARE 100
+#define SHARE_MIN 20
 /* After an exec: the first reading that follows, each next one after twice the time. */
 #define FOLLOW_MIN (2 * NSEC_PER_MSEC)
 #define FOLLOW_UPS 5
@@ -54,6 +59,8 @@
 /* Where something had no room, or no memory. */
 #define RETRY_MIN (2 * UNWIND_MEMORY_GRACE)
 #define RETRY_MAX (64 * RETRY_MIN)
+/* Of a process that we may not look into, or that has too much. It may be ours again, or have less. */
+#define HIDDEN_INTERVAL (10000 * NSEC_PER_MSEC)
 /* While tables are being made, what is ready is published this often. */
 #define PUBLISH_INTERVAL (3 * NSEC_PER_MSEC)
 /* Where any of them may have become another one, they are read so far apart. */
@@ -73,8 +80,8 @@ struct Process {
         UnwindList *list;    /* as published */
         AddressSpace *space; /* NULL: not read yet */
         bool verified;       /* /proc/PID is the one that was told of */
-        bool hidden;         /* we may not look into it, or it has too much */
-        uint64_t generation; /* of the images, when the list was made */
+        uint64_t generation; /* of the images, when the list was made, */
+        uint64_t space_generation; /* and of the space; 0: the list is not its own */
         /* ns CLOCK_MONOTONIC */
         uint64_t read_due, touch_due; /* 0: not planned */
         uint64_t next;       /* not before, for what a sample asks */
@@ -91,6 +98,7 @@ struct Unwinder {
         pthread_t thread;
         UnwindQueue queue;
         UnwinderStatistics published; /* by the queue's lock */
+        bool untold; /* the ring had no room for records of processes; by whoever is the last to look */
 
         /* The thread's. */
         void *bytes; /* of the tables */
@@ -104,7 +112,8 @@ struct Unwinder {
         DueHeap due;
         int64_t time_offset; /* time-offset.h: the programs know processes by when they started on theirs */
         uint64_t generation; /* of the images that all lists have seen */
-        bool crowded;        /* a process found no slot, or there are too many */
+        bool crowded;        /* something found no room, or the end of a process may not have been told */
+        uint64_t no_room;    /* of the images' statistics, when that was looked at */
         uint64_t next_sweep;
         uint64_t credited;
         int64_t credit;      /* ns of CPU time */
@@ -225,7 +234,6 @@ static void become_new(Unwinder *u, Process *process) {
         withdraw(u, process);
         if (process->space)
                 address_space_clear(process->space);
-        process->hidden = false;
         process->interval = INTERVAL_MIN;
         process->retry_interval = RETRY_MIN;
         process->next = 0;
@@ -248,11 +256,15 @@ static void publish(Unwinder *u, Process *process) {
         process->generation = unwind_images_get_generation(u->images);
         if (unwind_list_new(&list, u->images, process->space, old) < 0) {
                 u->statistics.no_list++;
+                u->crowded = true;
                 retry_later(u, process);
-                return;
+                if (process->space_generation == address_space_get_generation(process->space))
+                        return;
+                list = NULL; /* something else is mapped by now, and walks would go by what was */
         }
         /* The same is published again: that tells whether it still is. */
-        if (!unwind_memory_publish(u->memory, (unsigned) process->slot, list ? unwind_list_get_value(list) : 0)) {
+        if (!unwind_memory_publish(u->memory, (unsigned) process->slot,
+                                   list ? unwind_list_get_value(list) : UNWIND_MEMORY_EMPTY_LIST)) {
                 /* It has become another program since it was read, as will be told. */
                 if (list != old)
                         unwind_list_unref(list, u->images);
@@ -261,6 +273,7 @@ static void publish(Unwinder *u, Process *process) {
                 return;
         }
         process->list = list;
+        process->space_generation = address_space_get_generation(process->space);
         if (list != old)
                 unwind_list_unref(old, u->images);
 }
@@ -360,7 +373,7 @@ static void plan_next(Unwinder *u, Process *process, bool changed, uint64_t cost
         uint64_t t = now_ns(CLOCK_MONOTONIC);
 
         process->interval = changed ? INTERVAL_MIN : MIN(process->interval * 2, INTERVAL_MAX);
-        process->next = t + MAX(process->interval, cost * SHARE);
+        process->next = t + MAX(process->interval, MIN(cost * SHARE, MAX(INTERVAL_MAX, cost * SHARE_MIN)));
         if (process->follow_ups > 0 && may_spend(u)) {
                 want_reading(u, process, t + MAX(process->follow_interval, cost * FOLLOW_SHARE));
                 process->follow_ups--;
@@ -385,10 +398,12 @@ static void read_process(Unwinder *u, Process *process) {
                 return;
         }
         if (r == -EPERM || r == -EACCES || r == -EFBIG) { /* somebody else's, in a session that has everybody's; or this */
-                process->hidden = true;
                 withdraw(u, process);
-                if (r == -EFBIG)
+                process->next = now_ns(CLOCK_MONOTONIC) + HIDDEN_INTERVAL;
+                if (r == -EFBIG) {
                         unwind_memory_refuse(u->memory, (unsigned) process->slot);
+                        want_reading(u, process, process->next); /* no sample asks for that */
+                }
                 return;
         }
         if (r < 0) { /* no memory, no fds, no slot: what is known of it still holds */
@@ -495,9 +510,11 @@ static void handle_process(Unwinder *u, const UnwindEvent *event) {
         }
 }
 
+/* One that is told again may have a file that was written anew, and loaded again to the same place. */
 static bool is_known(const Process *process, const ToldMapping *mapping) {
         return process->space && address_space_contains(process->space, mapping->start) &&
-               !address_space_contradicts(process->space, mapping);
+               !address_space_contradicts(process->space, mapping) &&
+               !address_space_forget_rewritten(process->space, mapping);
 }
 
 static void handle_missing(Unwinder *u, const UnwindEvent *event) {
@@ -508,7 +525,7 @@ static void handle_missing(Unwinder *u, const UnwindEvent *event) {
                 want_touch(u, process, MAX(now_ns(CLOCK_MONOTONIC), process->touch_next));
                 return;
         }
-        if (!process || process->hidden)
+        if (!process)
                 return;
         if (event->type == RINGSIDE_MAPPING && process->list && is_known(process, &event->mapping))
                 return;
@@ -537,12 +554,16 @@ static void suspect_all(Unwinder *u) {
         }
 }
 
-/* The ring may have been full when they ended. */
+/* The ring may have been full when they ended. What they had is then kept from those that live. */
 static void sweep(Unwinder *u) {
         uint64_t t = now_ns(CLOCK_MONOTONIC);
+        UnwindImagesStatistics images;
         TableEntry entry;
         size_t pos = 0;
 
+        unwind_images_get_statistics(u->images, &images);
+        u->crowded |= images.no_room != u->no_room;
+        u->no_room = images.no_room;
         if (!u->crowded || t < u->next_sweep)
                 return;
         u->crowded = false;
@@ -595,6 +616,7 @@ static void run(Unwinder *u) {
                 u->statistics.handled += (unsigned) n;
                 if (overflown)
                         suspect_all(u);
+                u->crowded |= __atomic_exchange_n(&u->untold, false, __ATOMIC_RELAXED);
                 sweep(u);
                 due = do_all_due(u);
                 tick = unwind_images_tick(u->images);
@@ -691,6 +713,10 @@ Unwinder *unwinder_free(Unwinder *u) {
 
 void unwinder_note(Unwinder *u, const RingsideRecord *record) {
         unwind_queue_note(&u->queue, record);
+}
+
+void unwinder_note_lost(Unwinder *u) {
+        __atomic_store_n(&u->untold, true, __ATOMIC_RELAXED);
 }
 
 void unwinder_get_statistics(Unwinder *u, UnwinderStatistics *ret) {

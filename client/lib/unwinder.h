@@ -38,4 +38,6 @@ DEFINE_CLEANUP(Unwinder, unwinder_free)
 
 /* Every record of the session, in order. Never waits, and cannot fail. */
 void unwinder_note(Unwinder *unwinder, const RingsideRecord *record);
+/* Records of processes that the ring had no room for: some that are known may have ended. */
+void unwinder_note_lost(Unwinder *unwinder);
 void unwinder_get_statistics(Unwinder *unwinder, UnwinderStatistics *ret);
