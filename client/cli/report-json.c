@@ -59,6 +59,8 @@ static int add_recording(struct json_object *object, const View *view) {
         TRY(json_add_u64(recording, "tables_refused", info->statistics.tables_refused));
         TRY(json_add_u64(recording, "tables_no_room", info->statistics.tables_no_room));
         TRY(json_add_u64(recording, "rules_no_room", info->statistics.rules_no_room));
+        TRY(json_add_u64(recording, "processes_no_room", info->statistics.processes_no_room));
+        TRY(json_add_u64(recording, "tables_lost", info->statistics.tables_lost));
         return json_add_u64(recording, "truncated", info->truncated);
 }
 

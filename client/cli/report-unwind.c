@@ -107,6 +107,8 @@ static void print_tables(FILE *out, const View *view, const Style *style) {
                 { s->tables_refused, "files have no unwind tables: what they say is malformed, or too much." },
                 { s->tables_no_room, "times an unwind table found no room: ringside record --table-size=BYTES gives more." },
                 { s->rules_no_room, "rules of files found no room, and count as unsupported." },
+                { s->processes_no_room, "times what a process has mapped found no room among the tables: it had none for a while." },
+                { s->tables_lost, "records came too fast for the tables to follow: all processes were looked at again instead." },
         };
 
         for (size_t i = 0; i < ELEMENTSOF(lines); i++) {

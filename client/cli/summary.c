@@ -123,6 +123,20 @@ static bool command_was_hidden(const RingsideRecordingInfo *info) {
                s->processes == 0 && s->processes_lost == 0 && s->unknown == 0 && s->malformed == 0;
 }
 
+char *summary_tables_text(char *dst, size_t size, const RingsideRecordingInfo *info) {
+        const RingsideStatistics *s = &info->statistics;
+        uint64_t no_room = s->tables_no_room + s->rules_no_room + s->processes_no_room;
+        uint64_t n = s->walk_end[RINGSIDE_WALK_NO_TABLES] + s->walk_end[RINGSIDE_WALK_NO_MAPPING] +
+                     s->walk_end[RINGSIDE_WALK_NO_RULE] + s->walk_end[RINGSIDE_WALK_UNSUPPORTED];
+
+        if (n == 0 || (no_room == 0 && s->tables_lost == 0))
+                return NULL;
+        snprintf(dst, size, "%s, which may be why up to %" PRIu64 " stacks are cut short: ringside report --unwind tells more%s.",
+                 no_room > 0 ? "Memory for unwind tables was short" : "Processes changed too fast for unwind tables to follow", n,
+                 no_room > 0 ? ", ringside record --table-size=BYTES gives more" : "");
+        return dst;
+}
+
 #define HIDDEN_BECAUSE                                                                                            \
         "a setuid program, one that you may not read, or one with capabilities. With -a (profile-system) an "     \
         "administrator can allow it."
@@ -219,7 +233,7 @@ int summary_print(const char *path, RingsideRecorder *recorder, bool asked, Ring
         _cleanup_free_ char *quoted = text_quote(path), *escaped = quoted ? text_escape(quoted) : NULL;
         const RingsideRecordingInfo *info;
         const char *advice;
-        char ended[384], never[256], missed[128], hidden[256];
+        char ended[384], never[256], missed[128], hidden[256], tables[256];
         Style style;
         int r;
 
@@ -238,6 +252,8 @@ int summary_print(const char *path, RingsideRecorder *recorder, bool asked, Ring
                 text_wrap(stderr, missed, 0, style.columns);
         if (summary_hidden_text(hidden, sizeof(hidden), info))
                 text_wrap(stderr, hidden, 0, style.columns);
+        if (summary_tables_text(tables, sizeof(tables), info))
+                text_wrap(stderr, tables, 0, style.columns);
         advice = summary_frame_pointer_advice(info);
         if (advice)
                 text_wrap(stderr, advice, 0, style.columns);

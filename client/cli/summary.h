@@ -42,5 +42,7 @@ const char *summary_empty(const RingsideRecordingInfo *info);
 char *summary_hidden_text(char *dst, size_t size, const RingsideRecordingInfo *info);
 /* That sampling ended before the recording did, when, and why; NULL where it did not. */
 char *summary_ended_text(char *dst, size_t size, const RingsideRecordingInfo *info);
+/* That memory for unwind tables was short, or they came too late, where stacks were cut short for it; NULL else. */
+char *summary_tables_text(char *dst, size_t size, const RingsideRecordingInfo *info);
 /* CPU time that no event covered; NULL where there was none. */
 char *summary_missed_text(char *dst, size_t size, const RingsideRecordingInfo *info);

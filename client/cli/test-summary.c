@@ -83,6 +83,28 @@ static void test_missed(_unused_ void **state) {
         assert_non_null(strstr(summary_missed_text(text, sizeof(text), &info), "For 1.5 s of CPU time"));
 }
 
+/* Where samples suffer, and not else. */
+static void test_tables(_unused_ void **state) {
+        RingsideRecordingInfo info = {.statistics.walk_end = {[RINGSIDE_WALK_NO_TABLES] = 3, [RINGSIDE_WALK_NO_RULE] = 4}};
+        uint64_t *const counters[] = {&info.statistics.tables_no_room, &info.statistics.rules_no_room,
+                                      &info.statistics.processes_no_room, &info.statistics.tables_lost};
+        char text[256];
+
+        assert_null(summary_tables_text(text, sizeof(text), &info));
+        info.statistics.tables_refused = 2;
+        assert_null(summary_tables_text(text, sizeof(text), &info));
+        for (size_t i = 0; i < ELEMENTSOF(counters); i++) {
+                *counters[i] = 1;
+                assert_non_null(summary_tables_text(text, sizeof(text), &info));
+                assert_non_null(strstr(text, " 7 stacks"));
+                assert_int_equal(strstr(text, "--table-size") != NULL, i < 3);
+                assert_non_null(strchr(text, '.'));
+                *counters[i] = 0;
+        }
+        info.statistics = (RingsideStatistics){.tables_no_room = 1, .walk_end = {[RINGSIDE_WALK_COMPLETE] = 5}};
+        assert_null(summary_tables_text(text, sizeof(text), &info));
+}
+
 static void test_hidden(_unused_ void **state) {
         const char *const command[] = {"command ./program"}, *const process[] = {"process 7"}, *const cgroup[] = {"cgroup /a"};
         RingsideRecordingInfo info = {.targets = command, .n_targets = 1, .exit_status = 0};
@@ -132,6 +154,7 @@ int main(void) {
                 cmocka_unit_test(test_advice),
                 cmocka_unit_test(test_kernel),
                 cmocka_unit_test(test_missed),
+                cmocka_unit_test(test_tables),
                 cmocka_unit_test(test_hidden),
         };
 

@@ -406,6 +406,8 @@ static int counter_row(sqlite3_stmt *row, void *userdata) {
                 { "tables_refused", &s->tables_refused },
                 { "tables_no_room", &s->tables_no_room },
                 { "rules_no_room", &s->rules_no_room },
+                { "processes_no_room", &s->processes_no_room },
+                { "tables_lost", &s->tables_lost },
                 { "truncated", &info->truncated },
         };
         _cleanup_free_ char *name = row_string(row, 0);

@@ -203,6 +203,8 @@ typedef struct RingsideStatistics {
         uint64_t tables_refused; /* files whose call frame information is malformed, or more than the memory could ever hold */
         uint64_t tables_no_room; /* how often the table of a file found no room in the memory, or none any more */
         uint64_t rules_no_room;  /* rules of files that found none: walks that need one end RINGSIDE_WALK_UNSUPPORTED */
+        uint64_t processes_no_room; /* how often a process, or the list of what it has mapped, found none */
+        uint64_t tables_lost;    /* records that came too fast for tables to follow; then all processes were looked at again */
 } RingsideStatistics;
 
 /* A session that is not open yet; `set_` and `add_event` are for before, the rest for after. */

@@ -675,6 +675,8 @@ int ringside_session_get_statistics(RingsideSession *session, RingsideStatistics
                 sum.tables_refused = tables.images.refused;
                 sum.tables_no_room = tables.images.no_room;
                 sum.rules_no_room = tables.images.unknown_rules;
+                sum.processes_no_room = tables.no_slot + tables.no_list;
+                sum.tables_lost = tables.lost;
         }
         *ret = sum;
         return 0;

@@ -394,6 +394,8 @@ int store_put_statistics(Store *store, int64_t time, const RingsideStatistics *s
                 { "tables_refused", statistics->tables_refused },
                 { "tables_no_room", statistics->tables_no_room },
                 { "rules_no_room", statistics->rules_no_room },
+                { "processes_no_room", statistics->processes_no_room },
+                { "tables_lost", statistics->tables_lost },
         };
         int r = store->failed;
 

@@ -175,7 +175,7 @@ static unsigned count_fds(void) {
 void __wrap_unwinder_get_statistics(Unwinder *unwinder, UnwinderStatistics *ret);
 
 void __wrap_unwinder_get_statistics(_unused_ Unwinder *unwinder, UnwinderStatistics *ret) {
-        *ret = (UnwinderStatistics){ .images = { .refused = 3, .no_room = 5, .unknown_rules = 7 } };
+        *ret = (UnwinderStatistics){ .images = { .refused = 3, .no_room = 5, .unknown_rules = 7 }, .no_slot = 8, .no_list = 9, .lost = 11 };
 }
 
 static unsigned n_noted_lost;
@@ -225,6 +225,8 @@ static void test_tables(void **state) {
         assert_int_equal(s.tables_refused, 3);
         assert_int_equal(s.tables_no_room, 5);
         assert_int_equal(s.rules_no_room, 7);
+        assert_int_equal(s.processes_no_room, 17);
+        assert_int_equal(s.tables_lost, 11);
 
         /* Of processes that nobody was told of some may be over. */
         f->session->counters_size = sysconf(_SC_PAGESIZE);

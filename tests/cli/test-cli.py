@@ -342,15 +342,17 @@ class Reading(CliTest):
         self.assertNotRegex(self.report("--unwind"), "room|malformed")
         self.assertEqual(json.loads(self.report("--format=json"))["recording"]["tables_no_room"], 0)
         db = sqlite3.connect(self.path("a.ringside"))
-        db.execute("INSERT INTO counter VALUES ('tables_refused', 3), ('tables_no_room', 5), ('rules_no_room', 7)")
+        db.execute("INSERT INTO counter VALUES ('tables_refused', 3), ('tables_no_room', 5), ('rules_no_room', 7), "
+                   "('processes_no_room', 9), ('tables_lost', 11)")
         db.commit()
         db.close()
         for args in ([], ["--thread=[!w]*"]):
             text = self.report("--unwind", *args)
-            self.assertRegex(text, r"(?s)\n\n3 files have .*\n\n5 times .*--table-size.*\n\n7 rules .*unsupported\.\n$")
+            self.assertRegex(text, r"(?s)\n\n3 files have .*\n\n5 times .*--table-size.*\n\n7 rules .*unsupported\.\n\n9 times .*\n\n11 .*\n$")
             self.assert_narrow(text)
         recording = json.loads(self.report("--unwind", "--format=json"))["recording"]
-        self.assertEqual([recording[k] for k in ("tables_refused", "tables_no_room", "rules_no_room")], [3, 5, 7])
+        keys = ("tables_refused", "tables_no_room", "rules_no_room", "processes_no_room", "tables_lost")
+        self.assertEqual([recording[k] for k in keys], [3, 5, 7, 9, 11])
 
     def test_guessed_in_header(self):
         db = sqlite3.connect(self.path("a.ringside"))
