@@ -14,7 +14,7 @@
 /* Of mappings that were told: so many sets of so many bytes (mapping.h). */
 #define RS_MAPPED_SETS 4096
 #define RS_MAPPED_SET_SIZE 224
-/* Of rules that walks by tables have found: so many, of so many bytes (unwind.h). */
+/* Of rules that walks by tables have found: so many, of so many bytes (unwind-lookup.h). */
 #define RS_REMEMBERED_SLOTS 16384
 #define RS_REMEMBERED_SIZE 32
 /* Frames of the kernel in one stack; its own limit is 127 unless kernel.perf_event_max_stack was raised. */
