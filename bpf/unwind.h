@@ -389,10 +389,10 @@ __noinline int unwind_frame(void) {
                 if (guess != GUESS_NONE)
                         end = guess == GUESS_STEP ? UNWIND_GOES_ON : RS_WALK_COMPLETE;
         }
-        /* What Go's threads begin with has been called by the function that makes them, and that by nobody. */
-        if (end == RS_WALK_BAD_RETURN && s->walk.n > 1 && begins_thread(s->frames[(s->walk.n - 2) & RS_FRAMES_MAX]))
-                end = RS_WALK_COMPLETE;
         if (end != UNWIND_GOES_ON) {
+                /* What Go's threads begin with has been called by the function that makes them, and that by nobody. */
+                if (end == RS_WALK_BAD_RETURN && s->walk.n > 1 && begins_thread(s->frames[(s->walk.n - 2) & RS_FRAMES_MAX]))
+                        end = RS_WALK_COMPLETE;
                 s->walk.end = end;
                 return STEP_ENDED;
         }
