@@ -8,8 +8,7 @@
 
 void grant_init(struct rs_grant *grant) {
         *grant = (struct rs_grant){
-                .max_frames = GRANT_FRAMES_DEFAULT,
-                .ring_size = GRANT_RING_SIZE_DEFAULT,
+                .max_frames = GRANT_FRAMES_DEFAULT, .ring_size = GRANT_RING_SIZE_DEFAULT,
         };
 }
 

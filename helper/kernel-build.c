@@ -69,14 +69,13 @@ static int kernel_build_start(KernelBuild *build) {
 }
 
 void kernel_build_refresh(KernelBuild *build, uint64_t changed, bool at_once) {
-        struct timespec now;
-        uint64_t hash, nsec;
+        uint64_t hash, nsec = now_ns(CLOCK_MONOTONIC), now = nsec / 1000000000ULL;
 
-        if (build->symbols_fd < 0 || build->child_fd >= 0 || clock_gettime(CLOCK_MONOTONIC, &now) < 0 ||
-            (build->checked != 0 && (!at_once || build->wait > 0) && (uint64_t) now.tv_sec <= build->checked + build->wait))
+        if (build->symbols_fd < 0 || build->child_fd >= 0 ||
+            (build->checked != 0 && (!at_once || build->wait > 0) && now <= build->checked + build->wait))
                 return;
-        build->checked = now.tv_sec;
-        nsec = now.tv_sec * 1000000000ULL + now.tv_nsec - build->time_offset;
+        build->checked = now;
+        nsec -= build->time_offset;
         hash = kernel_modules_hash(build->modules_fd);
         if ((hash != build->modules_hash || (changed > build->began && nsec > build->began + CHANGED_NSEC)) &&
             kernel_build_start(build) == 0) {

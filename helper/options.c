@@ -22,11 +22,8 @@ static int read_scope(sd_bus_message *m, Options *o, sd_bus_error *error) {
 }
 
 static int read_kernel(sd_bus_message *m, Options *o, sd_bus_error *error) {
-        static const char *const words[] = {
-                [OPTIONS_KERNEL_NO] = "no",
-                [OPTIONS_KERNEL_QUIET] = "quiet",
-                [OPTIONS_KERNEL_ASK] = "ask",
-        };
+        static const char *const words[] =
+                {[OPTIONS_KERNEL_NO] = "no", [OPTIONS_KERNEL_QUIET] = "quiet", [OPTIONS_KERNEL_ASK] = "ask"};
         const char *word;
         int r = sd_bus_message_read(m, "s", &word);
 
@@ -131,20 +128,10 @@ int options_read(sd_bus_message *m, Options *ret, sd_bus_error *ret_error) {
 
         grant_init(&o.grant);
         r = sd_bus_message_enter_container(m, 'a', "{sv}");
-        if (r < 0)
-                return r;
-        while ((r = sd_bus_message_enter_container(m, 'e', "sv")) > 0) {
-                r = read_option(m, &o, &seen, ret_error);
-                if (r < 0)
-                        return r;
-                r = sd_bus_message_exit_container(m);
-                if (r < 0)
-                        return r;
-        }
-        if (r < 0)
-                return r;
-        r = sd_bus_message_exit_container(m);
-        if (r < 0)
+        while (r >= 0 && (r = sd_bus_message_enter_container(m, 'e', "sv")) > 0)
+                if ((r = read_option(m, &o, &seen, ret_error)) >= 0)
+                        r = sd_bus_message_exit_container(m);
+        if (r < 0 || (r = sd_bus_message_exit_container(m)) < 0)
                 return r;
         problem = grant_check(&o.grant);
         if (problem)

@@ -22,9 +22,7 @@ int privileges_seal(void) {
         /* The unit does the same, and then does not let us. */
         if (setrlimit(RLIMIT_CORE, &none) < 0 && errno != EPERM)
                 return -errno;
-        if (prctl(PR_SET_DUMPABLE, 0, 0, 0, 0) < 0 || prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) < 0)
-                return -errno;
-        return 0;
+        return prctl(PR_SET_DUMPABLE, 0, 0, 0, 0) < 0 || prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) < 0 ? -errno : 0;
 }
 
 bool privileges_need_sys_admin(void) {
@@ -76,11 +74,10 @@ static int leave_root(void) {
 
         if (!user || user->pw_uid == 0 || user->pw_gid == 0)
                 return PRIVILEGES_NO_USER;
-        if (prctl(PR_SET_KEEPCAPS, 1, 0, 0, 0) < 0 || setgroups(0, NULL) < 0 ||
-            setresgid(user->pw_gid, user->pw_gid, user->pw_gid) < 0 ||
-            setresuid(user->pw_uid, user->pw_uid, user->pw_uid) < 0)
-                return -errno;
-        return 0;
+        return prctl(PR_SET_KEEPCAPS, 1, 0, 0, 0) < 0 || setgroups(0, NULL) < 0 ||
+                               setresgid(user->pw_gid, user->pw_gid, user->pw_gid) < 0 ||
+                               setresuid(user->pw_uid, user->pw_uid, user->pw_uid) < 0
+                       ? -errno : 0;
 }
 
 int privileges_become_keeper(bool direct) {
@@ -91,19 +88,16 @@ int privileges_become_keeper(bool direct) {
         if (!have_permitted(CAP_BPF) || !have_permitted(CAP_PERFMON))
                 return PRIVILEGES_NO_CAPABILITY;
         r = drop_bounding(sys_admin);
-        if (r < 0)
-                return r;
-        if (geteuid() == 0) {
+        if (r == 0 && geteuid() == 0)
                 r = leave_root();
-                if (r != 0)
-                        return r;
-        } else if (!direct) {
+        else if (r == 0 && !direct) {
                 struct passwd *user = getpwnam(PRIVILEGES_USER);
 
                 /* Over the bus only the system user may own the name; anybody else is a wrong set-up. */
-                if (!user || user->pw_uid != geteuid())
-                        return PRIVILEGES_NO_USER;
+                r = user && user->pw_uid == geteuid() ? 0 : PRIVILEGES_NO_USER;
         }
+        if (r != 0)
+                return r;
         if (cap_reset_ambient() < 0 && errno != EINVAL)
                 return -errno;
         r = set_caps(wanted, sys_admin ? 3 : 2, wanted, 2, NULL, 0);

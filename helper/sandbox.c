@@ -111,13 +111,9 @@ static int allow_session(scmp_filter_ctx filter) {
         /* Only ever less: sampler_set_identity(). */
         int r = seccomp_rule_add(filter, SCMP_ACT_ALLOW, SCMP_SYS(mprotect), 1, SCMP_A2(SCMP_CMP_EQ, PROT_READ));
 
-        if (r < 0)
-                return r;
-        r = add_commands(filter, SCMP_ACT_ALLOW, SCMP_SYS(bpf), 0, session_bpf, ELEMENTSOF(session_bpf));
-
-        return r < 0 ? r
-                     : add_commands(filter, SCMP_ACT_ALLOW, SCMP_SYS(ioctl), 1, session_ioctl,
-                                    ELEMENTSOF(session_ioctl));
+        if (r >= 0)
+                r = add_commands(filter, SCMP_ACT_ALLOW, SCMP_SYS(bpf), 0, session_bpf, ELEMENTSOF(session_bpf));
+        return r < 0 ? r : add_commands(filter, SCMP_ACT_ALLOW, SCMP_SYS(ioctl), 1, session_ioctl, ELEMENTSOF(session_ioctl));
 }
 
 static int allow_build(scmp_filter_ctx filter) {
