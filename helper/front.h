@@ -75,9 +75,9 @@ int front_run(int keeper_fd);
 int request_start(sd_bus_message *m, void *userdata, sd_bus_error *error);
 Request *request_find(Front *front, uint32_t id);
 void request_spawned(Request *request, int error);
-/* seat.h: polkit may be asked now; and: the seat is no longer active. False: it has been answered already. */
+/* seat.h: polkit may be asked now; and: it is refused, with this error. False: it has been answered already. */
 void request_seated(Front *front, uint32_t id);
-bool request_revoked(Front *front, uint32_t id);
+bool request_revoked(Front *front, uint32_t id, const char *name, const char *text);
 void request_free_all(Front *front);
 /* Called by requests when they are done. */
 void front_touch(Front *front);

@@ -202,12 +202,12 @@ void request_seated(Front *front, uint32_t id) {
                 request_refuse(request, FRONT_ERROR_NO_POLKIT, "polkit cannot be asked.");
 }
 
-bool request_revoked(Front *front, uint32_t id) {
+bool request_revoked(Front *front, uint32_t id, const char *name, const char *text) {
         Request *request = request_find(front, id);
 
         if (!request || request->spawning)
                 return false;
-        request_refuse(request, FRONT_ERROR_DENIED, "Your session is no longer the active one of its seat.");
+        request_refuse(request, name, text);
         return true;
 }
 
@@ -353,8 +353,7 @@ int request_start(sd_bus_message *m, void *userdata, sd_bus_error *error) {
         if (!request)
                 return -ENOMEM;
         *request = (Request){
-                .front = front, .index = free_index,
-                .message = sd_bus_message_ref(m),
+                .front = front, .index = free_index, .message = sd_bus_message_ref(m),
                 .kernel = options.kernel, .grant = options.grant, .client_fd = -1,
         };
         front->requests[free_index] = request;

@@ -39,7 +39,7 @@ void seat_forget(Front *front, uint32_t id) {
         }
 }
 
-/* What was asked cannot be told: there is nothing to watch, or no more. Returns 1, for the bus. */
+/* There is nothing to watch, or no more. Returns 1, for the bus. */
 static int seat_lost(Seat *seat) {
         const struct keeper_request revoke = {.op = KEEPER_REVOKE, .id = seat->id};
         Front *front = seat->front;
@@ -52,9 +52,24 @@ static int seat_lost(Seat *seat) {
         }
         log_line(LOG_NOTICE, "revoked: session %u: its user's seat is no longer active", revoke.id);
         /* If it cannot be said to the keeper, the end of all sessions is the one way to end this one. */
-        if (!request_revoked(front, revoke.id) &&
+        if (!request_revoked(front, revoke.id, FRONT_ERROR_DENIED, "Your session is no longer the active one of its seat.") &&
             packet_send(front->keeper_fd, &revoke, sizeof(revoke), NULL, 0, MSG_DONTWAIT) < 0)
                 (void) sd_event_exit(front->event, EXIT_FAILURE);
+        return 1;
+}
+
+/* What was asked cannot be told: whoever may be at a seat gets nothing that could not be withdrawn. */
+static int seat_failed(Seat *seat, sd_bus_message *reply) {
+        const sd_bus_error *error = reply ? sd_bus_message_get_error(reply) : NULL;
+        Front *front = seat->front;
+        uint32_t id = seat->id;
+        char text[160];
+
+        if (seat->watched)
+                return seat_lost(seat);
+        snprintf(text, sizeof(text), "logind does not tell whether you are at a seat: %.80s.", error ? error->name : "it makes no sense");
+        seat_forget(front, id);
+        (void) request_revoked(front, id, FRONT_ERROR_FAILED, text);
         return 1;
 }
 
@@ -71,13 +86,15 @@ static int seat_get(Seat *seat, const char *path, const char *interface, const c
 
 static int on_active(sd_bus_message *reply, void *userdata, _unused_ sd_bus_error *error) {
         Seat *seat = userdata;
-        int active = false;
+        int active;
 
-        if (!seat_answered(seat, reply) || sd_bus_message_read(reply, "v", "b", &active) < 0 || !active)
+        if (!seat_answered(seat, reply) || sd_bus_message_read(reply, "v", "b", &active) < 0)
+                return seat_failed(seat, reply);
+        if (!active)
                 return seat_lost(seat);
         snprintf(seat->logind, sizeof(seat->logind), "%s", sd_bus_message_get_sender(reply));
         if (seat->again && seat_get(seat, seat->session, LOGIND ".Session", "Active", on_active) < 0)
-                return seat_lost(seat);
+                return seat_failed(seat, NULL);
         seat->again = false;
         if (!seat->watched) {
                 seat->watched = true;
@@ -99,7 +116,7 @@ static int on_signal(sd_bus_message *m, void *userdata, _unused_ sd_bus_error *e
                 return 0;
         seat->again = seat->call;
         if (!seat->call && seat_get(seat, seat->session, LOGIND ".Session", "Active", on_active) < 0)
-                return seat_lost(seat);
+                return seat_failed(seat, NULL);
         return 0;
 }
 
@@ -111,27 +128,32 @@ static int on_seat(sd_bus_message *reply, void *userdata, _unused_ sd_bus_error 
         const char *name, *path;
         Seat *seat = userdata;
 
-        if (!seat_answered(seat, reply) || sd_bus_message_read(reply, "v", "(so)", &name, &path) < 0 || !*name ||
-            sd_bus_add_match_async(seat->front->bus, &seat->signals, signals, on_signal, NULL, seat) < 0 ||
+        if (!seat_answered(seat, reply) || sd_bus_message_read(reply, "v", "(so)", &name, &path) < 0)
+                return seat_failed(seat, reply);
+        if (!*name)
+                return seat_lost(seat);
+        if (sd_bus_add_match_async(seat->front->bus, &seat->signals, signals, on_signal, NULL, seat) < 0 ||
             sd_bus_add_match_async(seat->front->bus, &seat->owner, owner, on_signal, NULL, seat) < 0 ||
             seat_get(seat, seat->session, LOGIND ".Session", "Active", on_active) < 0)
-                return seat_lost(seat);
+                return seat_failed(seat, NULL);
         return 1;
 }
 
 static int seat_found(Seat *seat, const char *path) {
         seat->session = strdup(path);
         if (!seat->session || seat_get(seat, path, LOGIND ".Session", "Seat", on_seat) < 0)
-                return seat_lost(seat);
+                return seat_failed(seat, NULL);
         return 1;
 }
 
 static int on_display(sd_bus_message *reply, void *userdata, _unused_ sd_bus_error *error) {
-        const char *name = "", *path;
+        const char *name, *path;
 
-        if (seat_answered(userdata, reply) && sd_bus_message_read(reply, "v", "(so)", &name, &path) >= 0 && *name)
-                return seat_found(userdata, path);
-        return seat_lost(userdata);
+        if (!seat_answered(userdata, reply) || sd_bus_message_read(reply, "v", "(so)", &name, &path) < 0)
+                /* So logind says of a user who is not there at all. */
+                return sd_bus_message_is_method_error(reply, SD_BUS_ERROR_UNKNOWN_OBJECT) ? seat_lost(userdata)
+                                                                                          : seat_failed(userdata, reply);
+        return *name ? seat_found(userdata, path) : seat_lost(userdata);
 }
 
 static int on_session(sd_bus_message *reply, void *userdata, _unused_ sd_bus_error *error) {
@@ -141,8 +163,15 @@ static int on_session(sd_bus_message *reply, void *userdata, _unused_ sd_bus_err
 
         if (seat_answered(seat, reply) && sd_bus_message_read(reply, "o", &path) >= 0)
                 return seat_found(seat, path);
+        /* There is no logind; or one that is installed where init is not systemd, which alone starts it. */
+        if (sd_bus_message_is_method_error(reply, SD_BUS_ERROR_SERVICE_UNKNOWN) ||
+            sd_bus_message_is_method_error(reply, SD_BUS_ERROR_NAME_HAS_NO_OWNER) ||
+            sd_bus_message_is_method_error(reply, "org.freedesktop.DBus.Error.Spawn.ChildExited"))
+                return seat_lost(seat);
         snprintf(user, sizeof(user), LOGIND_PATH "/user/_%" PRIu32, seat->uid);
-        return seat_get(seat, user, LOGIND ".User", "Display", on_display) < 0 ? seat_lost(seat) : 1;
+        return !sd_bus_message_is_method_error(reply, LOGIND ".NoSessionForPID") ||
+                               seat_get(seat, user, LOGIND ".User", "Display", on_display) < 0
+                       ? seat_failed(seat, reply) : 1;
 }
 
 static int on_pid(sd_bus_message *reply, void *userdata, _unused_ sd_bus_error *error) {
@@ -152,7 +181,7 @@ static int on_pid(sd_bus_message *reply, void *userdata, _unused_ sd_bus_error *
         if (!seat_answered(seat, reply) || sd_bus_message_read(reply, "u", &pid) < 0 ||
             sd_bus_call_method_async(seat->front->bus, &seat->call, LOGIND, LOGIND_PATH, LOGIND ".Manager",
                                      "GetSessionByPID", on_session, seat, "u", pid) < 0)
-                return seat_lost(seat);
+                return seat_failed(seat, reply);
         return 1;
 }
 

@@ -8,7 +8,7 @@
  * or, for one that belongs to none, as a user's service, the one its user has in front of a screen.
  *
  * Whoever is at no seat, as over ssh, or not active when asking, was granted it as such, and is not watched. Nor is
- * anybody where there is no logind.
+ * anybody where there is no logind. Where it cannot be told who is at a seat the request is refused.
  */
 
 #include "front.h"

@@ -22,6 +22,7 @@ LOGIND, PATH = "org.freedesktop.login1", "/org/freedesktop/login1"
 SESSION, SEAT = PATH + "/session/c1", PATH + "/seat/seat0"
 NONE = ("", "/")
 E_REVOKED = 18
+DBUS_ERROR = "org.freedesktop.DBus.Error."
 
 
 class Logind(threading.Thread):
@@ -32,6 +33,7 @@ class Logind(threading.Thread):
         self.bus = Connection()
         self.active, self.seat, self.display = True, ("seat0", SEAT), ("c1", SESSION)
         self.by_pid, self.there = True, True
+        self.errors = {}  # what is answered by an error, and by which
         self.storm, self.burst = 0, 10  # before so many answers, there is so much to be said
         self.asked = []
         for name, value in state.items():
@@ -54,16 +56,20 @@ class Logind(threading.Thread):
             self.storm -= 1
             for _ in range(self.burst):
                 self.set_active(self.active)
-        if what == "GetSessionByPID" and self.by_pid and call.body[0] == os.getpid():
+        if what in self.errors:
+            self.bus.answer_error(call, self.errors[what], "no")
+        elif what == "GetSessionByPID" and self.by_pid and call.body[0] == os.getpid():
             self.bus.answer(call, "o", SESSION)
+        elif what == "GetSessionByPID":
+            self.bus.answer_error(call, LOGIND + ".NoSessionForPID", "no")
         elif what == "Display" and call.path == user:
             self.bus.answer(call, "v", ("(so)", self.display))
         elif what == "Seat" and call.path == SESSION and self.there:
-            self.bus.answer(call, "v", ("(so)", self.seat))
+            self.bus.answer(call, "v", ("s", self.seat) if isinstance(self.seat, str) else ("(so)", self.seat))
         elif what == "Active" and call.path == SESSION and self.there:
             self.bus.answer(call, "v", ("b", self.active))
         else:
-            self.bus.answer_error(call, "org.freedesktop.DBus.Error.UnknownObject", "no")
+            self.bus.answer_error(call, DBUS_ERROR + "UnknownObject", "no")
 
     def set_active(self, active):
         self.active = active
@@ -71,7 +77,8 @@ class Logind(threading.Thread):
                         LOGIND + ".Session", [("Active", ("b", active))], [])
 
     def remove(self):
-        self.there = False
+        self.there = self.by_pid = False
+        self.display = NONE
         self.bus.signal(PATH, LOGIND + ".Manager", "SessionRemoved", "so", "c1", SESSION)
 
     def release(self):
@@ -195,12 +202,33 @@ def test_users_service():
 
 def test_not_watched():
     """Granted to somebody who was not active, or at no seat: then nothing of it has ended."""
-    for state in ({"active": False}, {"seat": NONE}, {"by_pid": False, "display": NONE}, {"there": False}):
+    for state in ({"active": False}, {"seat": NONE}, {"by_pid": False, "display": NONE},
+                  {"by_pid": False, "errors": {"Display": DBUS_ERROR + "UnknownObject"}},
+                  {"errors": {"GetSessionByPID": DBUS_ERROR + "NameHasNoOwner"}}):
         with seated(**state) as (logind, connection), running(connection) as session:
             logind.set_active(True)
             logind.set_active(False)
             logind.remove()
             lives(session, connection)
+
+
+def test_not_told():
+    """Where it cannot be told whether somebody is at a seat, nothing is granted that could not be withdrawn."""
+    for said, state in (("NoReply", {"errors": {"GetSessionByPID": DBUS_ERROR + "NoReply"}}),
+                        ("LimitsExceeded", {"errors": {"Seat": DBUS_ERROR + "LimitsExceeded"}}),
+                        ("AccessDenied", {"errors": {"Active": DBUS_ERROR + "AccessDenied"}}),
+                        ("NoReply", {"by_pid": False, "errors": {"Display": DBUS_ERROR + "NoReply"}}),
+                        # The session has ended meanwhile.
+                        ("UnknownObject", {"there": False}),
+                        ("makes no sense", {"seat": "nowhere"})):
+        with seated(**state) as (logind, connection):
+            name, text = h.open_error(connection, h.options(scope=("s", "system")))
+            h.check(name == h.ERROR + "Failed" and "seat" in text and said in text, f"{state}: {name}: {text}")
+            if said == "AccessDenied":
+                # That is about other users' processes, and about this request.
+                running(connection, "own").close()
+                logind.errors = {}
+                running(connection).close()
 
 
 def test_two_sessions():
@@ -317,5 +345,5 @@ def test_flat():
 
 subprocess.run(["polkit-rules", os.environ["RINGSIDE_TEST_SOURCE"] + "/tests/lib/profile-system.rules"], check=True)
 h.main(test_without_logind, test_seat_becomes_inactive, test_client_says_so, test_session_is_removed, test_names_unread,
-       test_before_hello, test_users_service, test_not_watched, test_two_sessions, test_while_polkit_is_asked,
-       test_many_signals, test_storm, test_spoofed, test_logind_restarts, test_flat)
+       test_before_hello, test_users_service, test_not_watched, test_not_told, test_two_sessions,
+       test_while_polkit_is_asked, test_many_signals, test_storm, test_spoofed, test_logind_restarts, test_flat)
