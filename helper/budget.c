@@ -22,8 +22,7 @@ void budget_init(Budget *budget) {
         uint64_t ram = sysinfo(&info) == 0 ? (uint64_t) info.totalram * info.mem_unit : 0;
 
         *budget = (Budget){
-                .n_cpus = get_nprocs_conf(),
-                .memory_max = MIN(BUDGET_MEMORY_MAX, ram / 16),
+                .n_cpus = get_nprocs_conf(), .memory_max = MIN(BUDGET_MEMORY_MAX, ram / 16),
                 .rate_max = read_max_sample_rate() / 4,
         };
 }
@@ -102,6 +101,16 @@ int budget_charge(Budget *budget, uint32_t id, const struct rs_grant *grant, cha
         return 0;
 }
 
+uint64_t budget_take(uint64_t *due, uint64_t now, unsigned at_once, uint64_t each, bool take) {
+        const uint64_t next = MAX(*due, now) + each, latest = now + at_once * each;
+
+        if (next > latest)
+                return next - latest;
+        if (take)
+                *due = next;
+        return 0;
+}
+
 #define OPEN_USEC (60 * 1000000ULL / BUDGET_OPENS_MINUTE)
 
 /* Where there is no room, whoever has opened least is forgotten. */
@@ -121,14 +130,7 @@ static Opener *budget_find_opener(Budget *budget, uint32_t uid, uint64_t now) {
 }
 
 uint64_t budget_open(Budget *budget, uint32_t uid, uint64_t now, bool take) {
-        const uint64_t latest = now + BUDGET_OPENS_USER * OPEN_USEC;
-        Opener *o = budget_find_opener(budget, uid, now);
-
-        if (o->due + OPEN_USEC > latest)
-                return o->due + OPEN_USEC - latest;
-        if (take)
-                o->due += OPEN_USEC;
-        return 0;
+        return budget_take(&budget_find_opener(budget, uid, now)->due, now, BUDGET_OPENS_USER, OPEN_USEC, take);
 }
 
 static Charge *budget_find(Budget *budget, uint32_t id) {

@@ -64,6 +64,12 @@ void budget_init(Budget *budget);
  */
 int budget_charge(Budget *budget, uint32_t id, const struct rs_grant *grant, char *ret_text, size_t size);
 /*
+ * One more of what may be done so many times at once, and once more whenever `each` has passed, of the same unit as
+ * now. *due, 0 at first: when all of it will have come back. Returns 0, and where it is taken that is one less; or how
+ * long it is until there is one.
+ */
+uint64_t budget_take(uint64_t *due, uint64_t now, unsigned at_once, uint64_t each, bool take);
+/*
  * One session more of those that the user may open (now in usec, of a clock that only moves on). Returns 0, and where
  * it is taken that is one less; or how many usec from now there will be one.
  */

@@ -25,14 +25,19 @@
 
 /* What a wait for a thread in an exec costs a session of its events. */
 #define EVENTS_A_WAIT 64
-/* How often a session without targets may open its events on each CPU: anew whenever one has come back. */
+/*
+ * How often a session without targets may open its events on each CPU, anew whenever one has come back: so often at
+ * once, and once more a minute, for as long as it lasts.
+ */
 #define WIDE_OPENS 16
+#define WIDE_NSEC (60 * 1000000000ULL)
 
 typedef struct Child {
         pid_t pid; /* 0: free */
         uint32_t id;
         int fd;    /* -1: the session has closed it */
-        unsigned n_events, n_waits;
+        unsigned n_events, n_waits; /* of threads */
+        uint64_t wide_due;          /* budget_take(), for those of CPUs */
         struct rs_grant grant;
         bool waits_for_kernel; /* it has none yet, and a build is under way */
         uint64_t kernel_began; /* the last build before it asked */
@@ -142,7 +147,7 @@ static void keeper_report(Keeper *keeper, const struct keeper_report *report) {
 
 /* Returns 0, or a negative number where the front is gone or makes no sense. */
 static int keeper_answer_front(Keeper *keeper) {
-        struct keeper_request request;
+        struct keeper_request request = {};
         struct keeper_report report = {};
         Packet packet;
         int r;
@@ -152,13 +157,9 @@ static int keeper_answer_front(Keeper *keeper) {
                 return 0;
         if (r <= 0)
                 return -ECONNRESET;
-        if (packet.size != sizeof(request)) {
-                packet_done(&packet);
-                return -EBADMSG;
-        }
         report.op = request.op;
         report.id = request.id;
-        switch (request.op) {
+        switch (packet.size == sizeof(request) ? request.op : 0) {
         case KEEPER_SPAWN:
                 report.error = packet.n_fds == 1 && !grant_check(&request.grant)
                                        ? -keeper_spawn(keeper, request.id, &request.grant, packet.fds[0])
@@ -187,16 +188,19 @@ static int keeper_answer_front(Keeper *keeper) {
 
 /* It has been granted these events; the rule is in its programs. */
 static int keeper_open_event(Child *child, const struct perf_event_request *request) {
+        const bool targets = child->grant.grants & RS_GRANT_TARGETS;
+        const unsigned each = child->grant.nr_events * get_nprocs_conf();
         struct session_answer answer = {.op = SESSION_OP_EVENT};
+        uint64_t now = now_ns(CLOCK_MONOTONIC);
         _cleanup_close_ int fd = -1;
 
         if (request->event >= child->grant.nr_events)
                 return -EBADMSG;
-        if (child->n_events >= (request->tid >= 0 ? RS_TASK_EVENTS_MAX : child->grant.nr_events * get_nprocs_conf() * WIDE_OPENS))
-                answer.error = EMFILE;
-        else if ((child->grant.grants & RS_GRANT_TARGETS) ? request->tid < 1 || request->cpu != -1
-                                                          : request->tid != -1 || request->cpu < 0)
+        if (targets ? request->tid < 1 || request->cpu != -1 : request->tid != -1 || request->cpu < 0)
                 answer.error = EINVAL;
+        else if (targets ? child->n_events >= RS_TASK_EVENTS_MAX
+                         : budget_take(&child->wide_due, now, WIDE_OPENS * each, WIDE_NSEC / each, /* take= */ false) > 0)
+                answer.error = EMFILE;
         else {
                 fd = perf_event_open_one(&child->grant.events[request->event], request);
                 if (fd < 0)
@@ -204,6 +208,8 @@ static int keeper_open_event(Child *child, const struct perf_event_request *requ
                 /* Everybody has waited for it, so that a session cannot have many of these. */
                 child->n_events += fd >= 0 ? 1 : fd == -EAGAIN ? EVENTS_A_WAIT : 0;
                 child->n_waits += fd == -EAGAIN;
+                if (fd >= 0 && !targets)
+                        (void) budget_take(&child->wide_due, now, WIDE_OPENS * each, WIDE_NSEC / each, /* take= */ true);
         }
         return packet_send(child->fd, &answer, sizeof(answer), &fd, fd >= 0, MSG_DONTWAIT);
 }
@@ -321,27 +327,24 @@ static int keeper_loop(Keeper *keeper) {
         return EXIT_SUCCESS;
 }
 
-/* The children's sockets close with us, and so they end. */
-static int keeper_init(Keeper *keeper, int front_fd, int exe_fd, KernelBuild *build) {
+/* The children's sockets close with us, and so they end. False where it cannot start, which it has logged. */
+static bool keeper_init(Keeper *keeper, int front_fd, int exe_fd, KernelBuild *build) {
         sigset_t mask;
 
         *keeper = (Keeper){.front_fd = front_fd, .exe_fd = exe_fd, .map_list_fd = -1, .types_fd = -1, .build = build};
         sigemptyset(&mask);
         sigaddset(&mask, SIGCHLD);
-        if (sigprocmask(SIG_BLOCK, &mask, NULL) < 0)
-                return -errno;
-        keeper->signal_fd = signalfd(-1, &mask, SFD_CLOEXEC | SFD_NONBLOCK);
-        return keeper->signal_fd < 0 ? -errno : 0;
+        if (sigprocmask(SIG_BLOCK, &mask, NULL) >= 0 &&
+            (keeper->signal_fd = signalfd(-1, &mask, SFD_CLOEXEC | SFD_NONBLOCK)) >= 0 && sandbox_enter(SANDBOX_KEEPER) >= 0)
+                return true;
+        log_line(LOG_ERR, "keeper: cannot start: %m");
+        return false;
 }
 
 int keeper_run(int front_fd, int exe_fd, KernelBuild *build) {
         Keeper keeper;
 
-        if (keeper_init(&keeper, front_fd, exe_fd, build) < 0 || sandbox_enter(SANDBOX_KEEPER) < 0) {
-                log_line(LOG_ERR, "keeper: cannot start: %m");
-                return EXIT_FAILURE;
-        }
-        return keeper_loop(&keeper);
+        return keeper_init(&keeper, front_fd, exe_fd, build) ? keeper_loop(&keeper) : EXIT_FAILURE;
 }
 
 int keeper_run_direct(int client_fd, int exe_fd, KernelBuild *build) {
@@ -353,13 +356,9 @@ int keeper_run_direct(int client_fd, int exe_fd, KernelBuild *build) {
         int r;
 
         /* A number of no other helper's sessions (front.c), which have this bit clear. */
-        if (getrandom(&id, sizeof(id), 0) != sizeof(id))
+        if (getrandom(&id, sizeof(id), 0) != sizeof(id) || !keeper_init(&keeper, -1, exe_fd, build))
                 return EXIT_FAILURE;
         id |= 0x80000000;
-        if (keeper_init(&keeper, -1, exe_fd, build) < 0 || sandbox_enter(SANDBOX_KEEPER) < 0) {
-                log_line(LOG_ERR, "keeper: cannot start: %m");
-                return EXIT_FAILURE;
-        }
         r = packet_receive(client_fd, &open, sizeof(open), 0, 0, &packet);
         if (r == 0)
                 return EXIT_SUCCESS;

@@ -34,7 +34,7 @@ typedef struct Session {
         unsigned n_targets;
         uint64_t checked, missed; /* CPU-wide events: when they were looked at last, and what was missed; ns */
         bool revoked;   /* the keeper has said so */
-        struct timespec began; /* to serve its client; to load the programs took clock_t loaded */
+        uint64_t began; /* to serve its client, ns, CLOCK_MONOTONIC; to load the programs took clock_t loaded */
         clock_t loaded;
         bool paranoid;  /* kernel.perf_event_paranoid is above 2; not readable from the sandbox */
         enum rs_error load_error;
@@ -110,7 +110,7 @@ static int session_hello(Session *session, const union rs_any_message *any, Pack
                 .ring_size = session->grant.ring_size, .table_size = session->grant.table_size,
                 .fd_kind = {RS_FD_RING, RS_FD_COUNTERS},
         };
-        int fds[3], detail = session->load_errno, r;
+        int fds[3], detail = session->load_errno;
         enum rs_error error = session->load_error;
 
         if (any->hello.version != RS_PROTOCOL_VERSION)
@@ -126,9 +126,8 @@ static int session_hello(Session *session, const union rs_any_message *any, Pack
         welcome.nr_fds = fds[2] < 0 ? 2 : 3;
         welcome.fd_kind[2] = fds[2] < 0 ? 0 : RS_FD_TABLES;
         memcpy(welcome.events, session->grant.events, sizeof(welcome.events));
-        r = session_send(session, &welcome.m, sizeof(welcome), fds, welcome.nr_fds);
         session->state = SESSION_WELCOME;
-        return r;
+        return session_send(session, &welcome.m, sizeof(welcome), fds, welcome.nr_fds);
 }
 
 /* ---- the keeper ---- */
@@ -209,8 +208,7 @@ static int session_track(Session *session, const struct rs_target *target, const
         };
         const struct rs_tracked tracked = {
                 .start = target->tid != 0 ? task->start : task->process_start,
-                .target = session->n_targets + 1,
-                .follow = !(target->flags & RS_TARGET_NO_INHERIT),
+                .target = session->n_targets + 1, .follow = !(target->flags & RS_TARGET_NO_INHERIT),
         };
 
         return sampler_track(session->sampler, &key, &tracked);
@@ -237,11 +235,8 @@ static enum rs_error session_target_pass(Session *session, int pidfd, const stru
 
                 if (!task->admitted || task->tid == 0 || (target->tid != 0 && task->client_tid != target->tid))
                         continue;
-                if (*ret_watched == 0) {
-                        r = session_track(session, target, task);
-                        if (r < 0)
-                                return RS_ERROR_TARGET_LIMIT;
-                }
+                if (*ret_watched == 0 && session_track(session, target, task) < 0)
+                        return RS_ERROR_TARGET_LIMIT;
                 (*ret_watched)++;
                 if (task->watched)
                         continue;
@@ -339,13 +334,16 @@ static int session_symbols(Session *session, const union rs_any_message *any, _u
 
 /* Those that are not there yet, or no more. */
 static enum rs_error session_open_wide(Session *session, int *ret_detail) {
+        unsigned there = 0;
+
         for (unsigned i = 0; i < session->grant.nr_events * session->n_cpus; i++) {
                 uint32_t event = i / session->n_cpus;
-                int cpu = i % session->n_cpus;
+                unsigned cpu = i % session->n_cpus;
                 int r = sampler_has_event(session->sampler, event, cpu) ? 0 : session_open_event(session, event, -1, cpu, 0);
 
-                /* Possible, but not there now. */
-                if (r < 0 && (r != -ENODEV || cpu == 0)) {
+                there = (cpu > 0 ? there : 0) + (r >= 0);
+                /* A CPU that is possible, but not there now, whichever it is; unless that is said of them all. */
+                if (r < 0 && (r != -ENODEV || (there == 0 && cpu + 1 == session->n_cpus))) {
                         *ret_detail = r;
                         return error_of_open(session, event, r);
                 }
@@ -353,23 +351,21 @@ static enum rs_error session_open_wide(Session *session, int *ret_detail) {
         return RS_OK;
 }
 
-/* ns, CLOCK_BOOTTIME */
-static uint64_t boot_time(void) {
-        struct timespec t = {};
+/* CPU-wide events are looked at whenever the client asks for something, which most do once a second; and if none does. */
+#define CHECK_MSEC 2000
+/* More often would prove nothing. */
+#define CHECK_NSEC_MIN (100 * 1000000ULL)
 
-        (void) clock_gettime(CLOCK_BOOTTIME, &t);
-        return (uint64_t) t.tv_sec * 1000000000ULL + t.tv_nsec;
+static bool session_checks_cpus(const Session *session) {
+        return session->state == SESSION_RUNNING && !(session->grant.grants & RS_GRANT_TARGETS);
 }
-
-/* The client asks about once a second; more often would prove nothing. */
-#define CHECK_NSEC (100 * 1000000ULL)
 
 /* CPUs that went offline and came back have lost their events. */
 static void session_check_cpus(Session *session) {
-        uint64_t now = boot_time();
+        uint64_t now = now_ns(CLOCK_BOOTTIME);
         int ignored;
 
-        if (session->state != SESSION_RUNNING || now - session->checked < CHECK_NSEC)
+        if (!session_checks_cpus(session) || now - session->checked < CHECK_NSEC_MIN)
                 return;
         session->missed += sampler_check_cpus(session->sampler, now - session->checked);
         session->checked = now;
@@ -387,14 +383,11 @@ static int session_start(Session *session, const union rs_any_message *any, _unu
                 error = session_open_wide(session, &detail);
         if (error == RS_OK && (session->grant.grants & RS_GRANT_KERNEL))
                 (void) session_update_kernel(session);
-        if (error == RS_OK) {
-                detail = sampler_start(session->sampler);
-                if (detail < 0)
-                        error = RS_ERROR_KERNEL;
-        }
+        if (error == RS_OK && (detail = sampler_start(session->sampler)) < 0)
+                error = RS_ERROR_KERNEL;
         if (error == RS_OK) {
                 session->state = SESSION_RUNNING;
-                session->checked = boot_time();
+                session->checked = now_ns(CLOCK_BOOTTIME);
         }
         return session_answer(session, &any->m, error, detail);
 }
@@ -412,8 +405,6 @@ static int session_stats(Session *session, const union rs_any_message *any, _unu
         /* CPU-wide counts are everybody's, not this user's. */
         if (session->grant.grants & RS_GRANT_TARGETS)
                 sampler_read_counts(session->sampler, &answer);
-        else
-                session_check_cpus(session);
         answer.missed = session->missed;
         return session_send(session, &answer.m, sizeof(answer), NULL, 0);
 }
@@ -501,15 +492,13 @@ static void session_end(Session *session, enum rs_error error) {
 
 /* A client that asks too much has to wait, whatever it asks for: most of it only once, for its many processes. */
 static bool session_has_overspent(const Session *session) {
-        int share = session->grant.grants & RS_GRANT_SYSTEM ? SESSION_CPU_SHARE_SYSTEM : SESSION_CPU_SHARE;
-        struct timespec now = session->began;
+        const double share = 1e9 * (session->grant.grants & RS_GRANT_SYSTEM ? SESSION_CPU_SHARE_SYSTEM : SESSION_CPU_SHARE);
 
-        (void) clock_gettime(CLOCK_MONOTONIC, &now);
-        return clock() - session->loaded > (SESSION_CPU_AT_FIRST + (double) (now.tv_sec - session->began.tv_sec) / share) * CLOCKS_PER_SEC;
+        return clock() - session->loaded > (SESSION_CPU_AT_FIRST + (now_ns(CLOCK_MONOTONIC) - session->began) / share) * CLOCKS_PER_SEC;
 }
 
 static void session_loop(Session *session) {
-        (void) clock_gettime(CLOCK_MONOTONIC, &session->began);
+        session->began = now_ns(CLOCK_MONOTONIC);
         session->loaded = clock();
         for (;;) {
                 bool wait = session_has_overspent(session);
@@ -517,12 +506,12 @@ static void session_loop(Session *session) {
                         {.fd = session->client_fd, .events = wait ? 0 : POLLIN},
                         {.fd = session->keeper_fd, .events = POLLIN},
                 };
+                int r, timeout = wait ? SESSION_WAIT_MSEC : session_checks_cpus(session) ? CHECK_MSEC : -1;
                 struct session_answer said;
                 Packet packet;
-                int r;
 
                 /* Said while something else was asked. */
-                if (!session->revoked && poll(fds, ELEMENTSOF(fds), wait ? SESSION_WAIT_MSEC : -1) < 0 && errno != EINTR)
+                if (!session->revoked && poll(fds, ELEMENTSOF(fds), timeout) < 0 && errno != EINTR)
                         return;
                 /* All it says unasked is that this is the end: of the grant, or of itself. */
                 if (fds[1].revents)
@@ -532,6 +521,7 @@ static void session_loop(Session *session) {
                         return session_end(session, RS_ERROR_REVOKED);
                 if (fds[1].revents)
                         return session_end(session, RS_ERROR_HELPER_GONE);
+                session_check_cpus(session);
                 if (!fds[0].revents)
                         continue;
                 r = session_dispatch(session);
