@@ -38,8 +38,9 @@ const volatile bool weighted[RS_EVENTS_MAX] = {};
 struct rs_namespace helper_pid_ns = {};
 
 /*
- * With targets, in units of each event: what it has counted of tasks that the rule hides. The events themselves cannot be
- * told who is hidden, and their counts are told; so the session, the only one to see this, takes it off.
+ * With targets, in units of each event: what it has counted of tasks that the rule hides, or that are no target, since
+ * there was no room to follow them. The events themselves cannot be told whom to leave out, and their counts are told; so
+ * the session, the only one to see this, takes it off.
  */
 __u64 hidden_count[RS_EVENTS_MAX] = {};
 
@@ -183,10 +184,11 @@ SEC("tp_btf/sched_process_fork")
 int BPF_PROG(on_fork, struct task_struct *parent, struct task_struct *child) {
         struct rs_process p = {};
         struct process_key key;
+        struct rs_counters *c;
 
-        tracked_inherit(parent, child);
-        /* Outside START and STOP targets are followed, and nothing is told. */
-        if (targeted && !tracked_find(RS_TRACKED_TELLING, 0))
+        if (!tracked_inherit(parent, child) && rule_admits(address_of(child)) && (c = counters_get()))
+                __sync_fetch_and_add(&c->untracked, 1);
+        if (!target_is_told())
                 return 0;
         if (target_of(address_of(child)) < 0 || !process_admit(&p, rule_admits(address_of(child))) || !process_key_read(&key, child) ||
             !process_fill(&p, child, key.start))
@@ -204,7 +206,7 @@ int BPF_PROG(on_exec, struct task_struct *task, int old_pid, struct linux_binprm
         struct process_key key;
 
         tracked_exec(task, old_pid);
-        if (!process_key_read(&key, task))
+        if (!target_is_told() || !process_key_read(&key, task))
                 return 0;
         if (target_of(address_of(task)) >= 0 && process_admit(&p, rule_admits(address_of(task)))) {
                 table_forget_process(p.pid, key.start);
@@ -252,7 +254,7 @@ int BPF_PROG(on_exit, struct task_struct *task) {
         if (READ_FAILS(signal, task->signal) || !signal || READ_FAILS(live, signal->live.counter))
                 return 0;
         tracked_exit(task, live == 0);
-        if (live != 0 || !process_key_read(&key, task) || !announced_has(&key) || !process_admit(&p, rule_numbers(address_of(task))))
+        if (live != 0 || !target_is_told() || !process_key_read(&key, task) || !announced_has(&key) || !process_admit(&p, rule_numbers(address_of(task))))
                 return 0;
         announced_set(&key, false);
         p.start = key.start;
@@ -447,6 +449,8 @@ static __always_inline int sample_take(struct sample_context *ctx, __u32 event) 
         sample.pid = numbers >> 32;
         sample.tid = numbers;
         target = target_of(bpf_get_current_task());
+        if (targeted && numbers && target < 0)
+                __sync_fetch_and_add(&hidden_count[event], ctx->sample_period);
         c = counters_get();
         s = scratch_get();
         if (target < 0 || !c || !s)

@@ -54,28 +54,35 @@ __noinline int target_of(__u64 address) {
         return tracked && tracked->target > 0 ? (int) (tracked->target & RS_SAMPLE_TARGET_MASK) : -1;
 }
 
-/* What is started by something that is followed is followed as well. Its events it has inherited. */
-static __always_inline void tracked_inherit(struct task_struct *parent, struct task_struct *child) {
+/* Outside START and STOP targets are followed, and nothing is told. */
+static __always_inline bool target_is_told(void) {
+        return !targeted || tracked_find(RS_TRACKED_TELLING, 0);
+}
+
+/*
+ * What is started by something that is followed is followed as well. Its events it has inherited. False: it should be,
+ * and is not.
+ */
+static __always_inline bool tracked_inherit(struct task_struct *parent, struct task_struct *child) {
         struct rs_tracked *thread, *tracked;
         __u32 parent_tgid, tgid, tid;
         __u64 start;
 
         if (!targeted || READ_FAILS(parent_tgid, parent->tgid) || READ_FAILS(tgid, child->tgid) ||
             READ_FAILS(tid, child->pid) || READ_FAILS(start, child->start_boottime))
-                return;
+                return true;
         thread = tracked_thread(parent);
         tracked = thread ? thread : tracked_process(parent);
         if (!tracked || !tracked->follow)
-                return;
+                return true;
         if (tgid != parent_tgid)
-                tracked_add(RS_TRACKED_PROCESS, tgid, start, tracked);
-        else if (thread)
-                tracked_add(RS_TRACKED_THREAD, tid, start, tracked);
+                return tracked_add(RS_TRACKED_PROCESS, tgid, start, tracked);
+        return !thread || tracked_add(RS_TRACKED_THREAD, tid, start, tracked);
 }
 
 /* At an exec a thread takes over the number and the start of its process's leader. */
 static __always_inline void tracked_exec(struct task_struct *task, __u32 old_tid) {
-        struct rs_tracked *tracked;
+        struct rs_tracked *tracked, copy;
         __u64 start;
         __u32 tid;
 
@@ -84,8 +91,10 @@ static __always_inline void tracked_exec(struct task_struct *task, __u32 old_tid
         tracked = tracked_find(RS_TRACKED_THREAD, old_tid);
         if (!tracked)
                 return;
-        tracked_add(RS_TRACKED_THREAD, tid, start, tracked);
+        /* In its place, for there may be no other. */
+        copy = *tracked;
         tracked_remove(RS_TRACKED_THREAD, old_tid);
+        tracked_add(RS_TRACKED_THREAD, tid, start, &copy);
 }
 
 /* Whoever gets the number next must not inherit. */

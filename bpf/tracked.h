@@ -22,12 +22,12 @@ static __always_inline struct rs_tracked *tracked_find(__u32 kind, __u64 number)
         return bpf_map_lookup_elem(&rs_tracked, &key);
 }
 
-/* Another is what `from` is. */
-static __always_inline void tracked_add(__u32 kind, __u64 number, __u64 start, const struct rs_tracked *from) {
+/* Another is what `from` is. False: there is no room, so that it is not followed. */
+static __always_inline bool tracked_add(__u32 kind, __u64 number, __u64 start, const struct rs_tracked *from) {
         const struct rs_tracked_key key = {.number = number, .kind = kind};
         const struct rs_tracked value = {.start = start, .target = from->target, .follow = from->follow};
 
-        bpf_map_update_elem(&rs_tracked, &key, &value, BPF_ANY);
+        return bpf_map_update_elem(&rs_tracked, &key, &value, BPF_ANY) == 0;
 }
 
 static __always_inline void tracked_remove(__u32 kind, __u64 number) {

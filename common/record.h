@@ -186,7 +186,8 @@ struct rs_counters {
         __u64 ring_peak;      /* highest fill of the ring seen here, bytes */
         __u64 mappings;       /* MAPPING records written */
         __u64 mappings_lost;  /* MAPPING records the ring had no room for */
-        __u64 pad[6];
+        __u64 untracked;      /* processes that targets started, and threads of named ones, that there was no room to follow */
+        __u64 pad[5];
         __u64 walk_end[16];   /* samples by enum rs_walk_end */
 };
 

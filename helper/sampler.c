@@ -28,6 +28,8 @@
 /* How long reading a process's mappings may take, and how often it is looked whether it can be done. */
 #define LIST_SEC 10
 #define LIST_TRIES 5
+/* Of the programs on process events: without the first of them the list of what is tracked is not kept. */
+#define TRACKING 3
 
 typedef struct SamplerEvent {
         int perf_fd;
@@ -43,7 +45,7 @@ struct Sampler {
         int ring_fd;
         int counters_fd;
         int tables_fd; /* -1: none */
-        struct bpf_link *process_links[4];
+        struct bpf_link *process_links[4]; /* of the programs in sampler_attach(), in their order */
         struct bpf_link *modules_link;
         int list_fd; /* of mappings: -1, or where it has got to with this process; and up to which address that is, 0: unknown */
         struct rs_task_info listed;
@@ -221,15 +223,13 @@ int sampler_new(Sampler **ret, uint32_t id, const struct rs_grant *grant, const 
         /* The first question goes to ourselves: which pid namespace is ours, and is the ring safe here? */
         *ret_error = RS_ERROR_KERNEL;
         pidfd = syscall(SYS_pidfd_open, getpid(), 0);
-        if (pidfd < 0)
+        null = open("/dev/null", O_RDONLY | O_CLOEXEC);
+        if (pidfd < 0 || null < 0)
                 return -errno;
         r = sampler_describe(sampler, pidfd, &self, &n);
         if (r < 0)
                 return r;
         sampler->skeleton->bss->helper_pid_ns = self[0].identity.pid_ns;
-        null = open("/dev/null", O_RDONLY | O_CLOEXEC);
-        if (null < 0)
-                return -errno;
         /* What a session does not write any more it must not have, should it be taken over: raw frames, the identity. */
         bpf_object__for_each_map(map, sampler->skeleton->obj)
                 if (map != sampler->skeleton->maps.rs_tracked && map != sampler->skeleton->maps.rs_kernel &&
@@ -247,7 +247,8 @@ Sampler *sampler_free(Sampler *sampler) {
         if (!sampler)
                 return NULL;
         sampler_stop(sampler);
-        bpf_link__destroy(sampler->process_links[0]);
+        for (size_t i = 0; i < TRACKING; i++)
+                bpf_link__destroy(sampler->process_links[i]);
         bpf_link__destroy(sampler->modules_link);
         for (size_t i = 0; i < sampler->n_events; i++)
                 event_close(&sampler->events[i]);
@@ -409,13 +410,28 @@ int sampler_list_mappings(Sampler *sampler, int pidfd, uint64_t from, struct rs_
         return 0;
 }
 
+static int sampler_attach(Sampler *sampler, size_t n) {
+        const struct bpf_program *programs[] = {
+                sampler->skeleton->progs.on_fork, sampler->skeleton->progs.on_exec,
+                sampler->skeleton->progs.on_exit, sampler->skeleton->progs.on_rename,
+        };
+
+        for (size_t i = 0; i < n; i++) {
+                if (!sampler->process_links[i])
+                        sampler->process_links[i] = bpf_program__attach_trace(programs[i]);
+                if (!sampler->process_links[i])
+                        return -errno;
+        }
+        return 0;
+}
+
 int sampler_track(Sampler *sampler, const struct rs_tracked_key *key, const struct rs_tracked *tracked) {
-        if (bpf_map_update_elem(bpf_map__fd(sampler->skeleton->maps.rs_tracked), key, tracked, BPF_ANY) < 0)
-                return -errno;
-        /* What it starts is followed from here on, whether events are running or not. */
-        if (tracked->follow && !sampler->process_links[0])
-                sampler->process_links[0] = bpf_program__attach_trace(sampler->skeleton->progs.on_fork);
-        return tracked->follow && !sampler->process_links[0] ? -errno : 0;
+        /* What it starts is followed from here on, and forgotten when it ends, whether events are running or not. */
+        int r = sampler->skeleton->rodata->targeted ? sampler_attach(sampler, TRACKING) : 0;
+
+        if (r == 0 && bpf_map_update_elem(bpf_map__fd(sampler->skeleton->maps.rs_tracked), key, tracked, BPF_ANY) < 0)
+                r = -errno;
+        return r;
 }
 
 int sampler_add_event(Sampler *sampler, int perf_fd, uint32_t event, int cpu, bool on_exec) {
@@ -477,7 +493,7 @@ int sampler_set_rate(Sampler *sampler, uint32_t event, uint32_t rate) {
         return bpf_map_update_elem(bpf_map__fd(sampler->skeleton->maps.rs_rates), &event, &rate, BPF_ANY) < 0 ? -errno : 0;
 }
 
-/* With targets the program that follows children is attached before START and after STOP as well. */
+/* With targets the programs that follow them are attached before START and after STOP as well. */
 static int sampler_tell(Sampler *sampler, bool on) {
         const struct rs_tracked_key key = {.kind = RS_TRACKED_TELLING};
         const struct rs_tracked value = {};
@@ -490,19 +506,9 @@ static int sampler_tell(Sampler *sampler, bool on) {
 }
 
 int sampler_start(Sampler *sampler) {
-        struct bpf_program *programs[] = {
-                sampler->skeleton->progs.on_fork, sampler->skeleton->progs.on_exec,
-                sampler->skeleton->progs.on_rename, sampler->skeleton->progs.on_exit,
-        };
         int r;
 
-        for (size_t i = 0; i < ELEMENTSOF(programs); i++) {
-                if (!sampler->process_links[i])
-                        sampler->process_links[i] = bpf_program__attach_trace(programs[i]);
-                if (!sampler->process_links[i])
-                        goto fail;
-        }
-        if (sampler_tell(sampler, true) < 0)
+        if (sampler_attach(sampler, ELEMENTSOF(sampler->process_links)) < 0 || sampler_tell(sampler, true) < 0)
                 goto fail;
         for (size_t i = 0; i < sampler->n_events; i++) {
                 SamplerEvent *e = &sampler->events[i];
@@ -521,8 +527,8 @@ fail:
 }
 
 void sampler_stop(Sampler *sampler) {
-        /* The first goes on, so that what targets start meanwhile is followed. */
-        size_t first = sampler->skeleton && sampler->skeleton->rodata->targeted;
+        /* What targets start and end meanwhile is followed. */
+        size_t first = sampler->skeleton && sampler->skeleton->rodata->targeted ? TRACKING : 0;
 
         (void) sampler_tell(sampler, false);
         for (size_t i = 0; i < sampler->n_events; i++)

@@ -50,7 +50,10 @@ int sampler_describe(Sampler *sampler, int pidfd, struct rs_task_info **ret_task
  * and next of *ret; none of a process that the rule hides. Only with RS_GRANT_SYSTEM. -ESRCH: it is gone.
  */
 int sampler_list_mappings(Sampler *sampler, int pidfd, uint64_t from, struct rs_mappings *ret);
-/* Whose samples and records are told, and as which target's; of one that is there already: as another's. */
+/*
+ * Whose samples and records are told, and as which target's; of one that is there already: as another's. With
+ * RS_GRANT_TARGETS what becomes of it is followed from the first on.
+ */
 int sampler_track(Sampler *sampler, const struct rs_tracked_key *key, const struct rs_tracked *tracked);
 /* Runs the sampling program on a perf event, which it owns from here on success only. */
 int sampler_add_event(Sampler *sampler, int perf_fd, uint32_t event, int cpu, bool on_exec);

@@ -140,7 +140,7 @@ static void print_header(FILE *out, const View *view, const Style *style) {
         const RingsideRecordingInfo *info = view->info;
         const RingsideEvent *event = report_event(view);
         const char *advice = summary_frame_pointer_advice(info);
-        char line[512], ended[384], never[256], missed[128], hidden[256];
+        char line[512], ended[384], never[256], missed[128], untracked[256], hidden[256];
 
         header_line(out, style, "Recording", view->path);
         header_command(out, view, style);
@@ -167,6 +167,10 @@ static void print_header(FILE *out, const View *view, const Style *style) {
         }
         if (summary_missed_text(missed, sizeof(missed), info)) {
                 text_wrap(out, missed, 0, style->columns);
+                fputc('\n', out);
+        }
+        if (summary_untracked_text(untracked, sizeof(untracked), info)) {
+                text_wrap(out, untracked, 0, style->columns);
                 fputc('\n', out);
         }
         if (summary_hidden_text(hidden, sizeof(hidden), info)) {

@@ -107,6 +107,18 @@ char *summary_missed_text(char *dst, size_t size, const RingsideRecordingInfo *i
         return dst;
 }
 
+char *summary_untracked_text(char *dst, size_t size, const RingsideRecordingInfo *info) {
+        const uint64_t n = info->statistics.untracked;
+
+        if (n == 0)
+                return NULL;
+        snprintf(dst, size,
+                 "Not recorded: %" PRIu64 " process%s or thread%s that targets started while more of theirs ran than a session "
+                 "can follow.",
+                 n, n == 1 ? "" : "es", n == 1 ? "" : "s");
+        return dst;
+}
+
 /* The helper knows its targets by cgroup: who leaves one goes out of sight, too, and is no less the caller's. */
 static uint64_t count_hidden(const RingsideRecordingInfo *info) {
         for (unsigned i = 0; i < info->n_targets; i++)
@@ -233,7 +245,7 @@ int summary_print(const char *path, RingsideRecorder *recorder, bool asked, Ring
         _cleanup_free_ char *quoted = text_quote(path), *escaped = quoted ? text_escape(quoted) : NULL;
         const RingsideRecordingInfo *info;
         const char *advice;
-        char ended[384], never[256], missed[128], hidden[256], tables[256];
+        char ended[384], never[256], missed[128], untracked[256], hidden[256], tables[256];
         Style style;
         int r;
 
@@ -250,6 +262,8 @@ int summary_print(const char *path, RingsideRecorder *recorder, bool asked, Ring
                 text_wrap(stderr, never, 0, style.columns);
         if (summary_missed_text(missed, sizeof(missed), info))
                 text_wrap(stderr, missed, 0, style.columns);
+        if (summary_untracked_text(untracked, sizeof(untracked), info))
+                text_wrap(stderr, untracked, 0, style.columns);
         if (summary_hidden_text(hidden, sizeof(hidden), info))
                 text_wrap(stderr, hidden, 0, style.columns);
         if (summary_tables_text(tables, sizeof(tables), info))

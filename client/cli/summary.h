@@ -46,3 +46,5 @@ char *summary_ended_text(char *dst, size_t size, const RingsideRecordingInfo *in
 char *summary_tables_text(char *dst, size_t size, const RingsideRecordingInfo *info);
 /* CPU time that no event covered; NULL where there was none. */
 char *summary_missed_text(char *dst, size_t size, const RingsideRecordingInfo *info);
+/* Processes that should have been followed, and were not; NULL where there were none. */
+char *summary_untracked_text(char *dst, size_t size, const RingsideRecordingInfo *info);

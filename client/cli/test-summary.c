@@ -105,6 +105,17 @@ static void test_tables(_unused_ void **state) {
         assert_null(summary_tables_text(text, sizeof(text), &info));
 }
 
+static void test_untracked(_unused_ void **state) {
+        RingsideRecordingInfo info = {};
+        char text[256];
+
+        assert_null(summary_untracked_text(text, sizeof(text), &info));
+        info.statistics.untracked = 1;
+        assert_non_null(strstr(summary_untracked_text(text, sizeof(text), &info), "1 process or thread that"));
+        info.statistics.untracked = 70;
+        assert_non_null(strstr(summary_untracked_text(text, sizeof(text), &info), "70 processes or threads that"));
+}
+
 static void test_hidden(_unused_ void **state) {
         const char *const command[] = {"command ./program"}, *const process[] = {"process 7"}, *const cgroup[] = {"cgroup /a"};
         RingsideRecordingInfo info = {.targets = command, .n_targets = 1, .exit_status = 0};
@@ -155,6 +166,7 @@ int main(void) {
                 cmocka_unit_test(test_kernel),
                 cmocka_unit_test(test_missed),
                 cmocka_unit_test(test_tables),
+                cmocka_unit_test(test_untracked),
                 cmocka_unit_test(test_hidden),
         };
 

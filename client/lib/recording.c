@@ -408,6 +408,7 @@ static int counter_row(sqlite3_stmt *row, void *userdata) {
                 { "rules_no_room", &s->rules_no_room },
                 { "processes_no_room", &s->processes_no_room },
                 { "tables_lost", &s->tables_lost },
+                { "untracked", &s->untracked },
                 { "truncated", &info->truncated },
         };
         _cleanup_free_ char *name = row_string(row, 0);

@@ -205,6 +205,7 @@ typedef struct RingsideStatistics {
         uint64_t rules_no_room;  /* rules of files that found none: walks that need one end RINGSIDE_WALK_UNSUPPORTED */
         uint64_t processes_no_room; /* how often a process, or the list of what it has mapped, found none */
         uint64_t tables_lost;    /* records that came too fast for tables to follow; then all processes were looked at again */
+        uint64_t untracked; /* processes that targets started, and threads of named ones, of which nothing is told: too many */
 } RingsideStatistics;
 
 /* A session that is not open yet; `set_` and `add_event` are for before, the rest for after. */

@@ -662,6 +662,7 @@ int ringside_session_get_statistics(RingsideSession *session, RingsideStatistics
                 sum.stacks_lost += c->stacks_lost;
                 sum.processes += c->processes;
                 sum.processes_lost += c->processes_lost;
+                sum.untracked += c->untracked;
                 sum.ring_peak = MAX(sum.ring_peak, c->ring_peak);
                 for (unsigned w = 0; w < RINGSIDE_WALK_END_MAX; w++)
                         sum.walk_end[w] += c->walk_end[w];

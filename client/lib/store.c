@@ -390,20 +390,21 @@ int store_put_statistics(Store *store, int64_t time, const RingsideStatistics *s
         const struct {
                 const char *name;
                 uint64_t value;
-        } table_counters[] = {
+        } rare_counters[] = {
                 { "tables_refused", statistics->tables_refused },
                 { "tables_no_room", statistics->tables_no_room },
                 { "rules_no_room", statistics->rules_no_room },
                 { "processes_no_room", statistics->processes_no_room },
                 { "tables_lost", statistics->tables_lost },
+                { "untracked", statistics->untracked },
         };
         int r = store->failed;
 
         for (size_t i = 0; i < ELEMENTSOF(counters) && r >= 0; i++)
                 r = store_put_counter(store, counters[i].name, counters[i].value);
-        for (size_t i = 0; i < ELEMENTSOF(table_counters) && r >= 0; i++)
-                if (table_counters[i].value > 0)
-                        r = store_put_counter(store, table_counters[i].name, table_counters[i].value);
+        for (size_t i = 0; i < ELEMENTSOF(rare_counters) && r >= 0; i++)
+                if (rare_counters[i].value > 0)
+                        r = store_put_counter(store, rare_counters[i].name, rare_counters[i].value);
         for (unsigned i = 0; i < RINGSIDE_WALK_END_MAX && r >= 0; i++) {
                 char name[STORE_COMM_MAX];
 

@@ -16,7 +16,7 @@
 static void make_recording(const char *path) {
         RingsideEvent event = { .name = "cpu-clock", .unit = "ns", .value = 1000 };
         RingsideStatistics statistics = { .taken = 101, .emitted = 100, .lost = 1, .walk_end = { 0, 90, 0, 10 },
-                                          .tables_refused = 4, .rules_no_room = 6, .tables_lost = 7 };
+                                          .tables_refused = 4, .rules_no_room = 6, .tables_lost = 7, .untracked = 8 };
         int64_t process, thread, file, frame, stack = 0, frames[10], inner[10];
         Store *store;
 
@@ -76,6 +76,7 @@ static void test_info(void **state) {
         assert_int_equal(info->statistics.rules_no_room, 6);
         assert_int_equal(info->statistics.processes_no_room, 0);
         assert_int_equal(info->statistics.tables_lost, 7);
+        assert_int_equal(info->statistics.untracked, 8);
         assert_int_equal(count_rows(place->file, "counter WHERE name LIKE '%room'"), 1);
 }
 

@@ -195,13 +195,13 @@ def stages(way, front, keeper, suffix, asked, tables=0):
         with way.act():
             h.check(s.target(p.pid) == (h.OK, 1), "TARGET refused")
         # One event, its link, and that of fork.
-        look(1, {"anon_inode:[perf_event]": 1, "anon_inode:bpf_link": 2})
+        look(1, {"anon_inode:[perf_event]": 1, "anon_inode:bpf_link": 4})
         h.check(s.start() == h.OK, "START refused")
         # And exec, rename and exit.
         running = {"anon_inode:[perf_event]": 1, "anon_inode:bpf_link": 5}
         session = look(1, running)
         h.check(s.stop() == h.OK, "STOP refused")
-        look(1, {"anon_inode:[perf_event]": 1, "anon_inode:bpf_link": 2})
+        look(1, {"anon_inode:[perf_event]": 1, "anon_inode:bpf_link": 4})
     h.until("the session ends", lambda: not os.path.isdir(f"/proc/{session}"))
     if front:
         check_keeper(keeper, "keeper" + suffix)
