@@ -1,0 +1,196 @@
+# SPDX-License-Identifier: LGPL-2.1-or-later
+"""
+What takes long, or another machine, with a helper for which CPUs are as a file says, minutes are short, and the processes
+followed are few (small.c).
+
+test-small.py HELPER
+"""
+
+import contextlib
+import mmap
+import os
+import select
+import struct
+import sys
+import time
+
+import harness as h
+
+SMALL = os.path.abspath(sys.argv[1])
+A, _ = h.users()
+RING_SIZE = 1 << 20
+FEW = 64
+CPUS = os.sysconf("SC_NPROCESSORS_ONLN")
+E_EVENTS = 16
+NOT_THERE, ALL = -1, -2
+# Does as it is told, and says when it is done: the number of the child where there is one that stays.
+PARENT = """
+import os, signal, sys
+r, w = int(sys.argv[1]), int(sys.argv[2])
+for line in os.fdopen(r):
+    what, n = line.split()
+    told = 0
+    for i in range(int(n)):
+        pid = os.fork()
+        if pid == 0:
+            if what == "exec":
+                os.execv("/bin/true", ["true"])
+            if what == "end":
+                os._exit(0)
+            if what == "keep":
+                signal.pause()
+            while True:
+                pass
+        if what in ("end", "exec"):
+            os.waitpid(pid, 0)
+        told = pid
+    os.write(w, b"%d\\n" % told)
+"""
+
+
+def cpus_are(offline=NOT_THERE, sleeper=0):
+    with open("/run/cpus.new", "w", encoding="utf-8") as f:
+        f.write(f"{offline} {sleeper}\n")
+    os.rename("/run/cpus.new", "/run/cpus")
+
+
+def events():
+    return h.perf_events(h.role_pids("session"))
+
+
+def records(session, kind=h.RECORD_SAMPLE):
+    return [r for r in h.ring_records(session, RING_SIZE)[0] if r[0] == kind]
+
+
+def samples_of(session, pid):
+    return [r for r in records(session) if struct.unpack_from("<I", r, 16)[0] == pid]
+
+
+@contextlib.contextmanager
+def ready(**kwargs):
+    with h.open_direct(ring=RING_SIZE, **kwargs) as session:
+        h.check(session.hello() == h.OK, "HELLO")
+        yield session
+
+
+def test_first_cpu():
+    """The first CPU is one as any other: where it is offline the others are sampled, and it is when it is back."""
+    cpus_are(offline=0)
+    with ready() as session, h.killed(A.spin()) as p:
+        h.check(session.start() == h.OK, "START")
+        h.check(events() == CPUS - 1, f"{events()} events on {CPUS} CPUs but one")
+        if CPUS > 1:
+            os.sched_setaffinity(p.pid, range(1, CPUS))
+            h.until("another is sampled", lambda: samples_of(session, p.pid))
+        cpus_are()
+        # And nobody has asked for it.
+        h.until("it is back", lambda: events() == CPUS)
+
+
+def test_no_cpu():
+    cpus_are(offline=ALL)
+    with ready() as session:
+        h.check(session.start() == E_EVENTS, "a session without any event")
+        cpus_are()
+        h.check(session.start() == h.OK and events() == CPUS, "START")
+
+
+def test_often():
+    """However often CPUs went away: they are sampled again, some time later."""
+    with ready() as session, h.killed(A.spawn("sleep", "1000")) as sleeper:
+        cpus_are(sleeper=sleeper.pid)
+        h.check(session.start() == h.OK, "START")
+
+        def used_up():
+            time.sleep(0.1)
+            h.check(session.stats()[0] == h.OK, "STATS")
+            return events() == 0
+        h.until("no more are opened", used_up)
+        cpus_are()
+        h.until("all are there", lambda: events() == CPUS)
+        time.sleep(0.3)
+        h.check(session.stats()[0] == h.OK and events() == CPUS, "they do not count")
+
+
+class Parent:
+    def __init__(self):
+        r, self.w = os.pipe()
+        self.r, w = os.pipe()
+        self.process = A.spawn("/usr/bin/python3", "-c", PARENT, str(r), str(w), pass_fds=[r, w], start_new_session=True)
+        os.close(r)
+        os.close(w)
+        self.lines = os.fdopen(self.r)
+        self.pid = self.process.pid
+        h.until("it is its user's", lambda: os.stat(f"/proc/{self.pid}").st_uid == A.uid)
+
+    def tell(self, what, n=1):
+        os.write(self.w, f"{what} {n}\n".encode())
+        h.check(select.select([self.lines], [], [], h.PATIENCE)[0], f"{what} {n}: it does not answer")
+        line = self.lines.readline()
+        h.check(line, "it has died")
+        return int(line)
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_):
+        os.killpg(self.pid, 9)
+        self.process.wait()
+        self.lines.close()
+        os.close(self.w)
+
+
+def untracked(session):
+    """Of all CPUs' counters."""
+    size = 256 * os.sysconf("SC_NPROCESSORS_CONF")
+    with mmap.mmap(session.fds[1], -(-size // 4096) * 4096, mmap.MAP_SHARED, mmap.PROT_READ) as m:
+        return sum(struct.unpack_from("<Q", m, at + 80)[0] for at in range(0, size, 256))
+
+
+def cpu(pid):
+    """Seconds."""
+    fields = h.read(f"/proc/{pid}/stat").rpartition(")")[2].split()
+    return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+
+
+def count(session):
+    """Seconds."""
+    return struct.unpack_from("<Q", session.stats()[1], 24)[0] / 1e9
+
+
+def test_followed():
+    """What has ended takes no place from what is followed, whether it is told of or not; and what has none is told."""
+    with ready(targets=True, hz=999) as session, Parent() as parent:
+        def ends():
+            before = len(records(session, 4))
+            parent.tell("end", 2 * FEW)
+            parent.tell("exec", 3)
+            h.check(len(records(session, 4)) == before, "processes are told of outside START and STOP")
+
+        h.check(session.target(parent.pid) == (h.OK, 1), "TARGET")
+        ends()
+        for _ in range(2):
+            h.check(session.start() == h.OK, "START")
+            child = parent.tell("spin")
+            h.until("its child is sampled", lambda: samples_of(session, child))
+            os.kill(child, 9)
+            h.check(session.stop() == h.OK, "STOP")
+            ends()
+        h.check(untracked(session) == 0, "some were not followed")
+        h.check(session.start() == h.OK, "START")
+        parent.tell("keep", FEW + 10)
+        before = untracked(session)
+        h.check(before >= 10, f"{before} are not followed")
+        child = parent.tell("spin")
+        h.check(untracked(session) == before + 1, "one more")
+        h.until("it computes", lambda: cpu(child) > 0.2)
+        first, had = count(session), cpu(child)
+        h.until("it computes", lambda: cpu(child) > had + 1)
+        told, had = count(session) - first, cpu(child) - had
+        # In no sample, and so in no count: else it would look as if samples had not been taken.
+        h.check(not samples_of(session, child), "it is sampled")
+        h.check(told < 0.3 * had, f"{told:.2f} s are counted of {had:.2f}")
+
+
+with h.installed(SMALL):
+    h.main(test_first_cpu, test_no_cpu, test_often, test_followed)
