@@ -52,8 +52,8 @@ class Logind(threading.Thread):
         what = call.body[-1] if call.member == "Get" else call.member
         self.asked.append(what)
         user = f"{PATH}/user/_{A.uid}"
-        if what == "Active" and self.storm:
-            self.storm -= 1
+        storm = what == "Active" and self.storm > 0
+        if storm:
             for _ in range(self.burst):
                 self.set_active(self.active)
         if what in self.errors:
@@ -70,6 +70,8 @@ class Logind(threading.Thread):
             self.bus.answer(call, "v", ("b", self.active))
         else:
             self.bus.answer_error(call, DBUS_ERROR + "UnknownObject", "no")
+        # Not before: who waits for its end is to be heard after all of it.
+        self.storm -= storm
 
     def set_active(self, active):
         self.active = active
