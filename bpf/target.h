@@ -56,7 +56,9 @@ __noinline int target_of(__u64 address) {
 
 /* Outside START and STOP targets are followed, and nothing is told. */
 static __always_inline bool target_is_told(void) {
-        return !targeted || tracked_find(RS_TRACKED_TELLING, 0);
+        const struct rs_tracked *telling;
+
+        return !targeted || ((telling = tracked_find(RS_TRACKED_TELLING, 0)) && telling->target);
 }
 
 /*

@@ -197,6 +197,16 @@ static void event_close(SamplerEvent *e) {
         e->link_fd = 0;
 }
 
+/* With targets the programs that follow them are attached before START and after STOP as well. */
+static int sampler_tell(Sampler *sampler, bool on) {
+        const struct rs_tracked_key key = {.kind = RS_TRACKED_TELLING};
+        const struct rs_tracked value = {.target = on};
+
+        if (!sampler->skeleton || !sampler->skeleton->rodata->targeted)
+                return 0;
+        return bpf_map_update_elem(bpf_map__fd(sampler->skeleton->maps.rs_tracked), &key, &value, BPF_ANY);
+}
+
 DEFINE_CLEANUP(Sampler, sampler_free);
 
 int sampler_new(Sampler **ret, uint32_t id, const struct rs_grant *grant, const struct kernel_types *types,
@@ -227,7 +237,8 @@ int sampler_new(Sampler **ret, uint32_t id, const struct rs_grant *grant, const 
         if (pidfd < 0 || null < 0)
                 return -errno;
         r = sampler_describe(sampler, pidfd, &self, &n);
-        if (r < 0)
+        /* While there is room for it in the list. */
+        if (r < 0 || (r = sampler_tell(sampler, false)) < 0)
                 return r;
         sampler->skeleton->bss->helper_pid_ns = self[0].identity.pid_ns;
         /* What a session does not write any more it must not have, should it be taken over: raw frames, the identity. */
@@ -491,18 +502,6 @@ int sampler_set_kernel(Sampler *sampler, int map_fd) {
 
 int sampler_set_rate(Sampler *sampler, uint32_t event, uint32_t rate) {
         return bpf_map_update_elem(bpf_map__fd(sampler->skeleton->maps.rs_rates), &event, &rate, BPF_ANY) < 0 ? -errno : 0;
-}
-
-/* With targets the programs that follow them are attached before START and after STOP as well. */
-static int sampler_tell(Sampler *sampler, bool on) {
-        const struct rs_tracked_key key = {.kind = RS_TRACKED_TELLING};
-        const struct rs_tracked value = {};
-        int fd;
-
-        if (!sampler->skeleton || !sampler->skeleton->rodata->targeted)
-                return 0;
-        fd = bpf_map__fd(sampler->skeleton->maps.rs_tracked);
-        return on ? bpf_map_update_elem(fd, &key, &value, BPF_ANY) : bpf_map_delete_elem(fd, &key);
 }
 
 int sampler_start(Sampler *sampler) {

@@ -190,6 +190,10 @@ def test_followed():
         # In no sample, and so in no count: else it would look as if samples had not been taken.
         h.check(not samples_of(session, child), "it is sampled")
         h.check(told < 0.3 * had, f"{told:.2f} s are counted of {had:.2f}")
+        # Nor is there less room for others, or for START, by that.
+        h.check(session.stop() == h.OK, "STOP")
+        parent.tell("keep", 3)
+        h.check(session.start() == h.OK, "START, with all places taken")
 
 
 with h.installed(SMALL):
