@@ -90,7 +90,7 @@ enum rs_error {
         RS_ERROR_REVOKED = 18,      /* END: the grant was withdrawn: the user's seat is no longer active */
         RS_ERROR_PROTOCOL = 19,     /* END: the client broke the protocol */
         RS_ERROR_NO_USER = 20,      /* END: there is no system user for a directly started helper to become */
-        RS_ERROR_NO_KERNEL_NAMES = 21, /* kernel.kptr_restrict is 2, or the kernel has no symbols */
+        RS_ERROR_NO_KERNEL_NAMES = 21, /* kernel.kptr_restrict is 2, the kernel has no symbols, or the user has had too many */
         RS_ERROR_RATE = 22,         /* no such event, or a rate that is not 1 to what was granted for it */
         RS_ERROR_MAX
 };

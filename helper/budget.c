@@ -114,11 +114,11 @@ uint64_t budget_take(uint64_t *due, uint64_t now, unsigned at_once, uint64_t eac
 #define OPEN_USEC (60 * 1000000ULL / BUDGET_OPENS_MINUTE)
 
 /* Where there is no room, whoever has opened least is forgotten. */
-static Opener *budget_find_opener(Budget *budget, uint32_t uid, uint64_t now) {
-        Opener *o = &budget->openers[0];
+Opener *budget_find_opener(Opener *openers, uint32_t uid, uint64_t now) {
+        Opener *o = &openers[0];
 
-        for (size_t i = 0; i < ELEMENTSOF(budget->openers); i++) {
-                Opener *other = &budget->openers[i];
+        for (size_t i = 0; i < BUDGET_SESSIONS_MAX; i++) {
+                Opener *other = &openers[i];
 
                 if (other->uid == uid && other->due > now)
                         return other;
@@ -130,7 +130,7 @@ static Opener *budget_find_opener(Budget *budget, uint32_t uid, uint64_t now) {
 }
 
 uint64_t budget_open(Budget *budget, uint32_t uid, uint64_t now, bool take) {
-        return budget_take(&budget_find_opener(budget, uid, now)->due, now, BUDGET_OPENS_USER, OPEN_USEC, take);
+        return budget_take(&budget_find_opener(budget->openers, uid, now)->due, now, BUDGET_OPENS_USER, OPEN_USEC, take);
 }
 
 static Charge *budget_find(Budget *budget, uint32_t id) {
@@ -146,7 +146,7 @@ void budget_end(Budget *budget, uint32_t id, unsigned waits, uint64_t now) {
         if (!c)
                 return;
         c->ended = true;
-        budget_find_opener(budget, c->uid, now)->due += waits * OPEN_USEC;
+        budget_find_opener(budget->openers, c->uid, now)->due += waits * OPEN_USEC;
 }
 
 void budget_release(Budget *budget, uint32_t id) {

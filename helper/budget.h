@@ -42,10 +42,11 @@ typedef struct Charge {
         uint64_t memory;
 } Charge;
 
-/* Who has opened sessions lately. */
+/* Who has opened sessions lately; or, in the keeper, had names of the kernel's functions. */
 typedef struct Opener {
         uint32_t uid;
-        uint64_t due; /* usec: when all of these will have come back; in the past: nothing to remember */
+        uint64_t due; /* when all of these will have come back; in the past: nothing to remember */
+        uint64_t last; /* generation of names */
 } Opener;
 
 typedef struct Budget {
@@ -69,6 +70,8 @@ int budget_charge(Budget *budget, uint32_t id, const struct rs_grant *grant, cha
  * long it is until there is one.
  */
 uint64_t budget_take(uint64_t *due, uint64_t now, unsigned at_once, uint64_t each, bool take);
+/* Of BUDGET_SESSIONS_MAX; never NULL. */
+Opener *budget_find_opener(Opener *openers, uint32_t uid, uint64_t now);
 /*
  * One session more of those that the user may open (now in usec, of a clock that only moves on). Returns 0, and where
  * it is taken that is one less; or how many usec from now there will be one.

@@ -60,14 +60,13 @@ static int get_limits(_unused_ sd_bus *bus, _unused_ const char *path, _unused_ 
                       _unused_ sd_bus_error *error) {
         const Front *front = userdata;
 
-        return sd_bus_message_append(reply, "a{st}", 12, "sessions", (uint64_t) BUDGET_SESSIONS_USER,
-                                     "sessions-machine", (uint64_t) BUDGET_SESSIONS_MAX, "rings",
-                                     (uint64_t) BUDGET_RINGS_USER, "opens", (uint64_t) BUDGET_OPENS_USER,
-                                     "opens-minute", (uint64_t) BUDGET_OPENS_MINUTE, "rate-targets",
-                                     (uint64_t) BUDGET_TASK_RATE_USER, "rate-wide", (uint64_t) BUDGET_WIDE_RATE_USER,
-                                     "rate-wide-machine", (uint64_t) BUDGET_WIDE_RATE, "rate-system",
-                                     (uint64_t) BUDGET_SYSTEM_RATE, "rate-session", front->budget.rate_max, "memory", (uint64_t) BUDGET_MEMORY_USER,
-                                     "memory-machine", front->budget.memory_max);
+        return sd_bus_message_append(
+                reply, "a{st}", 12, "sessions", (uint64_t) BUDGET_SESSIONS_USER, "sessions-machine", (uint64_t) BUDGET_SESSIONS_MAX,
+                "rings", (uint64_t) BUDGET_RINGS_USER, "opens", (uint64_t) BUDGET_OPENS_USER, "opens-minute",
+                (uint64_t) BUDGET_OPENS_MINUTE, "rate-targets", (uint64_t) BUDGET_TASK_RATE_USER, "rate-wide",
+                (uint64_t) BUDGET_WIDE_RATE_USER, "rate-wide-machine", (uint64_t) BUDGET_WIDE_RATE, "rate-system",
+                (uint64_t) BUDGET_SYSTEM_RATE, "rate-session", front->budget.rate_max, "memory",
+                (uint64_t) BUDGET_MEMORY_USER, "memory-machine", front->budget.memory_max);
 }
 
 static const sd_bus_vtable vtable[] = {

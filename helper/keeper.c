@@ -32,6 +32,10 @@
 #define WIDE_OPENS 16
 #define WIDE_NSEC (60 * 1000000000ULL)
 
+/* Of the kernel's names, some five megabytes, which can be kept unseen: so many files a user gets, and one more every ten minutes. */
+#define NAMES_USER 16
+#define NAMES_NSEC (600 * 1000000000ULL)
+
 typedef struct Child {
         pid_t pid; /* 0: free */
         uint32_t id;
@@ -42,6 +46,7 @@ typedef struct Child {
         bool waits_for_kernel; /* it has none yet, and a build is under way */
         uint64_t kernel_began; /* the last build before it asked */
         uint64_t kernel_sent;  /* the generation: no descriptors twice, for a session that lets them lie */
+        bool names_refused;    /* and logged */
 } Child;
 
 typedef struct Keeper {
@@ -53,6 +58,7 @@ typedef struct Keeper {
         bool types_tried;
         struct kernel_types types;
         KernelBuild *build;
+        Opener named[BUDGET_SESSIONS_MAX]; /* ns */
         Child children[BUDGET_SESSIONS_MAX];
 } Keeper;
 
@@ -214,16 +220,30 @@ static int keeper_open_event(Child *child, const struct perf_event_request *requ
         return packet_send(child->fd, &answer, sizeof(answer), &fd, fd >= 0, MSG_DONTWAIT);
 }
 
-static int keeper_tell_kernel(const Keeper *keeper, Child *child) {
+/* The same ones again cost nothing. */
+static bool keeper_may_name(Keeper *keeper, Child *child) {
+        const uint64_t now = now_ns(CLOCK_MONOTONIC), number = keeper->build->newest.number;
+        Opener *o = budget_find_opener(keeper->named, child->grant.uid, now);
+
+        if (o->last == number || budget_take(&o->due, now, NAMES_USER, NAMES_NSEC, /* take= */ true) == 0)
+                o->last = number;
+        else if (!child->names_refused)
+                log_line(LOG_NOTICE, "session %u: kernel modules change too often: no newer names for its user", child->id);
+        child->names_refused = o->last != number;
+        return !child->names_refused;
+}
+
+/* Who gets no newer ones goes on with those it has: what came since has no names, and what went is seen to. */
+static int keeper_tell_kernel(Keeper *keeper, Child *child) {
         const KernelBuild *build = keeper->build;
         /* Who has none has not seen either which modules went since the last were made. */
         const bool none = build->newest.number == 0 || (child->kernel_sent == 0 && build->modules_hash == 0);
+        const int fds[] = {build->map_fd, build->newest.names_fd};
+        const size_t n = !none && build->newest.number > child->kernel_sent && keeper_may_name(keeper, child) ? ELEMENTSOF(fds) : 0;
         const struct session_answer answer = {
-                .op = SESSION_OP_KERNEL, .error = none ? ENODATA : 0,
+                .op = SESSION_OP_KERNEL, .error = n == 0 && child->kernel_sent == 0 ? ENODATA : 0,
                 .generation = build->newest.number, .size = build->size,
         };
-        const int fds[] = {build->map_fd, build->newest.names_fd};
-        const size_t n = !none && build->newest.number > child->kernel_sent ? ELEMENTSOF(fds) : 0;
 
         child->waits_for_kernel = false;
         if (n > 0)

@@ -70,8 +70,6 @@ int perf_event_probe(uint32_t event_id) {
         const struct perf_event_request request = {.tid = 0, .cpu = -1};
         int fd = perf_event_open_one(&event, &request);
 
-        if (fd < 0)
-                return fd;
         close_fd(fd);
-        return 0;
+        return MIN(fd, 0);
 }

@@ -41,12 +41,11 @@ static int set_caps(const cap_value_t *permitted, int n_permitted, const cap_val
         if (!caps)
                 return -ENOMEM;
         /* libcap takes an empty list for a mistake. */
-        if ((n_permitted > 0 && cap_set_flag(caps, CAP_PERMITTED, n_permitted, permitted, CAP_SET) < 0) ||
-            (n_effective > 0 && cap_set_flag(caps, CAP_EFFECTIVE, n_effective, effective, CAP_SET) < 0) ||
-            (n_inheritable > 0 && cap_set_flag(caps, CAP_INHERITABLE, n_inheritable, inheritable, CAP_SET) < 0) ||
-            cap_set_proc(caps) < 0)
-                return -errno;
-        return 0;
+        return (n_permitted > 0 && cap_set_flag(caps, CAP_PERMITTED, n_permitted, permitted, CAP_SET) < 0) ||
+                               (n_effective > 0 && cap_set_flag(caps, CAP_EFFECTIVE, n_effective, effective, CAP_SET) < 0) ||
+                               (n_inheritable > 0 && cap_set_flag(caps, CAP_INHERITABLE, n_inheritable, inheritable, CAP_SET) < 0) ||
+                               cap_set_proc(caps) < 0
+                       ? -errno : 0;
 }
 
 static bool have_permitted(cap_value_t value) {
@@ -60,12 +59,10 @@ static bool have_permitted(cap_value_t value) {
 static int drop_bounding(bool keep_sys_admin) {
         if (!have_permitted(CAP_SETPCAP))
                 return 0;
-        for (cap_value_t c = 0; c <= cap_max_bits() - 1; c++) {
-                if (c == CAP_BPF || c == CAP_PERFMON || (c == CAP_SYS_ADMIN && keep_sys_admin))
-                        continue;
-                if (cap_get_bound(c) == 1 && cap_drop_bound(c) < 0)
+        for (cap_value_t c = 0; c <= cap_max_bits() - 1; c++)
+                if (c != CAP_BPF && c != CAP_PERFMON && (c != CAP_SYS_ADMIN || !keep_sys_admin) &&
+                    cap_get_bound(c) == 1 && cap_drop_bound(c) < 0)
                         return -errno;
-        }
         return 0;
 }
 
@@ -110,9 +107,7 @@ int privileges_become_keeper(bool direct) {
 int privileges_raise_sys_admin(bool on) {
         const cap_value_t wanted[] = {CAP_BPF, CAP_PERFMON, CAP_SYS_ADMIN};
 
-        if (!have_permitted(CAP_SYS_ADMIN))
-                return 0;
-        return set_caps(wanted, 3, wanted, on ? 3 : 2, NULL, 0);
+        return have_permitted(CAP_SYS_ADMIN) ? set_caps(wanted, 3, wanted, on ? 3 : 2, NULL, 0) : 0;
 }
 
 int privileges_keep_for_session(void) {
@@ -129,13 +124,9 @@ int privileges_become_session(void) {
 
         if (!have_permitted(CAP_BPF) || !have_permitted(CAP_PERFMON))
                 return PRIVILEGES_NO_CAPABILITY;
-        if (cap_reset_ambient() < 0)
-                return -errno;
-        return set_caps(kept, 2, kept, 2, NULL, 0);
+        return cap_reset_ambient() < 0 ? -errno : set_caps(kept, 2, kept, 2, NULL, 0);
 }
 
 int privileges_drop(void) {
-        if (cap_reset_ambient() < 0 && errno != EINVAL)
-                return -errno;
-        return set_caps(NULL, 0, NULL, 0, NULL, 0);
+        return cap_reset_ambient() < 0 && errno != EINVAL ? -errno : set_caps(NULL, 0, NULL, 0, NULL, 0);
 }

@@ -68,11 +68,7 @@ static enum rs_error error_of_load(int error) {
                 return RS_ERROR_NO_BTF;
         if (kernel_is_locked_down())
                 return RS_ERROR_LOCKDOWN;
-        if (error == -EPERM)
-                return RS_ERROR_CAPABILITY;
-        if (error == -ENOMEM)
-                return RS_ERROR_MEMORY;
-        return RS_ERROR_KERNEL;
+        return error == -EPERM ? RS_ERROR_CAPABILITY : error == -ENOMEM ? RS_ERROR_MEMORY : RS_ERROR_KERNEL;
 }
 
 enum rs_error sampler_probe(void) {

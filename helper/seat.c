@@ -61,8 +61,8 @@ static int seat_lost(Seat *seat) {
 /* What was asked cannot be told: whoever may be at a seat gets nothing that could not be withdrawn. */
 static int seat_failed(Seat *seat, sd_bus_message *reply) {
         const sd_bus_error *error = reply ? sd_bus_message_get_error(reply) : NULL;
+        const uint32_t id = seat->id;
         Front *front = seat->front;
-        uint32_t id = seat->id;
         char text[160];
 
         if (seat->watched)

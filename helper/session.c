@@ -165,11 +165,8 @@ static int session_open_event(Session *session, uint32_t event, int32_t tid, int
         r = session_ask(session, &request, &answer, &packet);
         if (r < 0)
                 return r;
-        if (packet.n_fds != 1) {
-                packet_done(&packet);
-                return -EBADMSG;
-        }
-        r = sampler_add_event(session->sampler, packet.fds[0], event, cpu, flags & RS_TARGET_ON_EXEC);
+        r = packet.n_fds != 1 ? -EBADMSG
+                              : sampler_add_event(session->sampler, packet.fds[0], event, cpu, flags & RS_TARGET_ON_EXEC);
         if (r < 0)
                 packet_done(&packet);
         return r;
@@ -180,9 +177,7 @@ static enum rs_error error_of_open(Session *session, uint32_t event, int r) {
                 return RS_ERROR_NO_PMU;
         if (r == -EACCES || r == -EPERM)
                 return session->paranoid ? RS_ERROR_PARANOID : RS_ERROR_CAPABILITY;
-        if (r == -ENOMEM)
-                return RS_ERROR_MEMORY;
-        return RS_ERROR_EVENTS;
+        return r == -ENOMEM ? RS_ERROR_MEMORY : RS_ERROR_EVENTS;
 }
 
 /* Every event on one thread. -ESRCH where the thread is gone is no error: it was quick. */

@@ -1,21 +1,22 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 
 /*
- * A helper in a small world: a session with targets follows FEW processes, an hour of its clock is a minute, and what
- * CPUs there are stands in a file: "OFFLINE SLEEPER". The CPU of the first number is offline, all are with -2. Where
- * the second is not 0, an event for a CPU counts that process alone: one that sleeps has it stand still, as it does on a CPU
- * that has gone. Linked in place of these functions.
+ * A helper in a small world: a session with targets follows FEW processes, and of the rest a file tells the keeper:
+ * "OFFLINE SLEEPER MODULES AHEAD". The CPU of the first number is offline, all are with -2. Where the second is not 0, an event
+ * for a CPU counts that process alone: one that sleeps has it stand still, as it does on a CPU that has gone. Another
+ * third number means other kernel modules; and by so many seconds its clock is ahead. Linked in place of these functions.
  */
 
 #include <bpf/libbpf.h>
+#include <stdbool.h>
 #include <stdio.h>
 
 #include "control.h"
+#include "kernel-builder.h"
 #include "perf-event.h"
 #include "util.h"
 
 #define FEW 64
-#define FASTER 60
 
 int __real_clock_gettime(clockid_t clock, struct timespec *ret);
 int __wrap_clock_gettime(clockid_t clock, struct timespec *ret);
@@ -24,12 +25,31 @@ int __wrap_bpf_object__load_skeleton(struct bpf_object_skeleton *s);
 int __real_perf_event_open_one(const struct rs_event *event, const struct perf_event_request *request);
 int __wrap_perf_event_open_one(const struct rs_event *event, const struct perf_event_request *request);
 
+uint64_t __wrap_kernel_modules_hash(int fd);
+
+typedef struct World {
+        int offline, sleeper, modules, ahead;
+} World;
+
+static bool world_read(World *ret) {
+        _cleanup_fclose_ FILE *f = fopen("/run/world", "re");
+
+        return f && fscanf(f, "%d %d %d %d", &ret->offline, &ret->sleeper, &ret->modules, &ret->ahead) == 4;
+}
+
+uint64_t __wrap_kernel_modules_hash(_unused_ int fd) {
+        World world;
+
+        return world_read(&world) ? world.modules + 1 : 1;
+}
+
 int __wrap_clock_gettime(clockid_t clock, struct timespec *ret) {
         int r = __real_clock_gettime(clock, ret);
-        const int64_t nsec = (int64_t) ret->tv_nsec * FASTER;
+        World world;
 
-        if (clock == CLOCK_MONOTONIC)
-                *ret = (struct timespec){ret->tv_sec * FASTER + nsec / 1000000000, nsec % 1000000000};
+        /* Sessions open no files. */
+        if (clock == CLOCK_MONOTONIC && world_read(&world))
+                ret->tv_sec += world.ahead;
         return r;
 }
 
@@ -42,16 +62,15 @@ int __wrap_bpf_object__load_skeleton(struct bpf_object_skeleton *s) {
 }
 
 int __wrap_perf_event_open_one(const struct rs_event *event, const struct perf_event_request *request) {
-        _cleanup_fclose_ FILE *f = fopen("/run/cpus", "re");
         struct perf_event_request changed = *request;
-        int offline = -1, sleeper = 0;
+        World world;
 
         if (request->cpu < 0)
                 return __real_perf_event_open_one(event, request);
-        if (!f || fscanf(f, "%d %d", &offline, &sleeper) != 2)
+        if (!world_read(&world))
                 return -EIO;
-        if (offline == -2 || request->cpu == offline)
+        if (world.offline == -2 || request->cpu == world.offline)
                 return -ENODEV;
-        changed.tid = sleeper > 0 ? sleeper : request->tid;
+        changed.tid = world.sleeper > 0 ? world.sleeper : request->tid;
         return __real_perf_event_open_one(event, &changed);
 }

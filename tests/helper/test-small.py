@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
 """
-What takes long, or another machine, with a helper for which CPUs are as a file says, minutes are short, and the processes
-followed are few (small.c).
+What takes long, or another machine, with a helper for which CPUs, kernel modules and the time are as a file says, and the
+processes followed are few (small.c).
 
 test-small.py HELPER
 """
@@ -11,15 +11,17 @@ import mmap
 import os
 import select
 import struct
+import subprocess
 import sys
 import time
 
 import harness as h
 
 SMALL = os.path.abspath(sys.argv[1])
-A, _ = h.users()
+A, B = h.users()
 RING_SIZE = 1 << 20
 FEW = 64
+FILES = 16  # NAMES_USER
 CPUS = os.sysconf("SC_NPROCESSORS_ONLN")
 E_EVENTS = 16
 NOT_THERE, ALL = -1, -2
@@ -48,10 +50,25 @@ for line in os.fdopen(r):
 """
 
 
-def cpus_are(offline=NOT_THERE, sleeper=0):
-    with open("/run/cpus.new", "w", encoding="utf-8") as f:
-        f.write(f"{offline} {sleeper}\n")
-    os.rename("/run/cpus.new", "/run/cpus")
+class World:
+    modules = ahead = 0
+
+    def write(self, offline=NOT_THERE, sleeper=0):
+        with open("/run/world.new", "w", encoding="utf-8") as f:
+            f.write(f"{offline} {sleeper} {self.modules} {self.ahead}\n")
+        os.rename("/run/world.new", "/run/world")
+
+    def pass_time(self, seconds):
+        self.ahead += seconds
+        self.write()
+
+    def change_modules(self):
+        self.modules += 1
+        # The keeper looks at them once a second.
+        self.pass_time(2)
+
+
+world = World()
 
 
 def events():
@@ -75,30 +92,30 @@ def ready(**kwargs):
 
 def test_first_cpu():
     """The first CPU is one as any other: where it is offline the others are sampled, and it is when it is back."""
-    cpus_are(offline=0)
+    world.write(offline=0)
     with ready() as session, h.killed(A.spin()) as p:
         h.check(session.start() == h.OK, "START")
         h.check(events() == CPUS - 1, f"{events()} events on {CPUS} CPUs but one")
         if CPUS > 1:
             os.sched_setaffinity(p.pid, range(1, CPUS))
             h.until("another is sampled", lambda: samples_of(session, p.pid))
-        cpus_are()
+        world.write()
         # And nobody has asked for it.
         h.until("it is back", lambda: events() == CPUS)
 
 
 def test_no_cpu():
-    cpus_are(offline=ALL)
+    world.write(offline=ALL)
     with ready() as session:
         h.check(session.start() == E_EVENTS, "a session without any event")
-        cpus_are()
+        world.write()
         h.check(session.start() == h.OK and events() == CPUS, "START")
 
 
 def test_often():
     """However often CPUs went away: they are sampled again, some time later."""
     with ready() as session, h.killed(A.spawn("sleep", "1000")) as sleeper:
-        cpus_are(sleeper=sleeper.pid)
+        world.write(sleeper=sleeper.pid)
         h.check(session.start() == h.OK, "START")
 
         def used_up():
@@ -106,7 +123,7 @@ def test_often():
             h.check(session.stats()[0] == h.OK, "STATS")
             return events() == 0
         h.until("no more are opened", used_up)
-        cpus_are()
+        world.pass_time(60)
         h.until("all are there", lambda: events() == CPUS)
         time.sleep(0.3)
         h.check(session.stats()[0] == h.OK and events() == CPUS, "they do not count")
@@ -196,5 +213,44 @@ def test_followed():
         h.check(session.start() == h.OK, "START, with all places taken")
 
 
+def names(session):
+    """(error, generation); and how many files of them it has got stands in `files`."""
+    n = len(session.fds)
+    error, data = session.ask(h.SYMBOLS)
+    session.files = getattr(session, "files", 0) + len(session.fds) - n
+    return error, struct.unpack_from("<Q", data, 24)[0]
+
+
+def test_names():
+    """
+    A user who keeps all names there have been gets only so many files of them, with whatever session, and more after some
+    time. Nobody else has fewer.
+    """
+    with A.connect() as a, B.connect() as b, contextlib.ExitStack() as stack:
+        def ready(user, connection):
+            return stack.enter_context(h.Way("bus", user, connection).ready(targets=True, kernel=("s", "quiet")))
+        first = ready(A, a)
+        for generation in range(1, FILES + 1):
+            if generation > 1:
+                world.change_modules()
+            h.until(f"names of generation {generation}", lambda: names(first) == (h.OK, generation))
+        second = ready(A, a)
+        h.check(names(second) == (h.OK, FILES) and second.files == 1, "the newest once more")
+        world.change_modules()
+        other = ready(B, b)
+        h.until("names for another user", lambda: names(other) == (h.OK, FILES + 1))
+        h.check(names(first) == (h.OK, FILES) and first.files == FILES, f"{first.files} files")
+        third = ready(A, a)
+        h.check(names(third) == (h.E_NO_KERNEL_NAMES, 0) and third.files == 0, "names for another session")
+        world.pass_time(600)
+        h.check(names(first) == (h.OK, FILES + 1), "no more, ten minutes later")
+        h.check(names(third) == (h.OK, FILES + 1), "the same for all sessions of a user")
+        h.check((first.files, second.files, third.files, other.files) == (FILES + 1, 1, 1, 1), "other files")
+
+
+with open("/run/allow.rules", "w", encoding="utf-8") as f:
+    f.write("polkit.addRule(function (action, subject) { return polkit.Result.YES; });\n")
+subprocess.run(["polkit-rules", "/run/allow.rules"], check=True)
+world.write()
 with h.installed(SMALL):
-    h.main(test_first_cpu, test_no_cpu, test_often, test_followed)
+    h.main(test_first_cpu, test_no_cpu, test_often, test_followed, test_names)
