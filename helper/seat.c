@@ -68,6 +68,7 @@ static int seat_failed(Seat *seat, sd_bus_message *reply) {
         if (seat->watched)
                 return seat_lost(seat);
         snprintf(text, sizeof(text), "logind does not tell whether you are at a seat: %.80s.", error ? error->name : "it makes no sense");
+        log_line(LOG_WARNING, "%s", text);
         seat_forget(front, id);
         (void) request_revoked(front, id, FRONT_ERROR_FAILED, text);
         return 1;
