@@ -197,6 +197,12 @@ static int add_task(RecordTargets *targets, RingsideSession *session, unsigned i
                                         thread || targets->options->no_inherit ? RINGSIDE_TARGET_NO_INHERIT : 0);
         if (r < 0)
                 return refused(target, session, r);
+        /* The session takes the number for whoever has it then; its directory is still that of the one we found. */
+        if (thread && read_status(targets->threads[i], "status", "Tgid") < 0) {
+                cli_error("'ps -Lo tid,comm x' lists the threads of yours",
+                          "Thread %d ended before it could be recorded", (int) target->id);
+                return -ESRCH;
+        }
         targets->n_running++;
         return 0;
 }

@@ -5,7 +5,8 @@
  * need neither helper nor bus nor kernel: the records are made up, the recorder behind is the real one.
  *
  * FAKE_LEFT=N: so many bytes of memory are left; FAKE_OPEN=memory: with tables there are none, and nothing tells how many.
- * FAKE_OPEN=denied, rate, invalid, FAKE_START=refused, FAKE_TARGET=gone: that step fails.
+ * FAKE_OPEN=denied, rate, invalid, FAKE_START=refused, FAKE_TARGET=gone: that step fails; FAKE_TARGET=slow: it waits until
+ * the thread that was named is gone.
  * FAKE_END_MS=N: the session ends by itself N ms after its start.
  * FAKE_CHILD_MS=N: a descendant lives for N ms after the start.
  * FAKE_PROGRAM=hidden, leaves: nothing is told of targets, or that they go out of sight at once.
@@ -220,6 +221,14 @@ int ringside_session_add_cgroup(_unused_ RingsideSession *s, uint64_t id, bool v
         return 0;
 }
 
+static void wait_for_end_of(uint32_t pid, pid_t tid) {
+        char path[64];
+
+        snprintf(path, sizeof(path), "/proc/%" PRIu32 "/task/%d", pid, (int) tid);
+        while (access(path, F_OK) == 0)
+                (void) poll(NULL, 0, 10);
+}
+
 int ringside_session_add_target(RingsideSession *s, int pidfd, pid_t tid, unsigned flags) {
         if (is("FAKE_TARGET", "gone"))
                 return fail(s, RINGSIDE_E_TARGET, "The process is gone", "");
@@ -227,6 +236,8 @@ int ringside_session_add_target(RingsideSession *s, int pidfd, pid_t tid, unsign
                 return fail(s, RINGSIDE_E_TARGET, "that process is not yours to see", "its hint");
         if (tid != 0)
                 note("thread %d\n", (int) tid);
+        if (is("FAKE_TARGET", "slow"))
+                wait_for_end_of(pid_of(pidfd), tid);
         note("target %u flags %u\n", pid_of(pidfd), flags);
         s->pids[s->n_targets] = pid_of(pidfd);
         s->targets[s->n_targets++] = dup(pidfd);

@@ -565,9 +565,9 @@ class FakeTest(CliTest):
             self.assertLess(time.monotonic(), end, line)
             time.sleep(0.02)
 
-    def spawn(self, *args):
+    def spawn(self, *args, **kwargs):
         """`ringside record` in the background."""
-        return subprocess.Popen([RINGSIDE, "record", *args], cwd=self.dir, stdin=subprocess.DEVNULL, env=self.env)
+        return subprocess.Popen([RINGSIDE, "record", *args], cwd=self.dir, stdin=subprocess.DEVNULL, env=self.env, **kwargs)
 
     def outlives(self, before=""):
         """A command that goes on until let_go(), and closes stderr, or we would wait for it at the end of that pipe."""
@@ -922,6 +922,24 @@ class Recording(FakeTest):
         p.stdout.close()
         self.assertEqual(self.info()["targets"], [f"thread {tid}"])
         self.assertIn("there is none", self.fails(1, "record", "-t", tid))
+
+    def test_thread_that_ends_meanwhile(self):
+        """Its number may be another's by the time the session looks: that one is not recorded in its place."""
+        p = subprocess.Popen([sys.executable, "-c", THREAD], stdout=subprocess.PIPE, stdin=subprocess.PIPE)
+        tid = p.stdout.readline().decode().strip()
+        self.env["FAKE_TARGET"] = "slow"
+        recorder = self.spawn("-t", tid, stderr=subprocess.PIPE)
+        self.wait_for(f"thread {tid}", recorder)
+        p.stdin.write(b"x\n")
+        p.stdin.flush()
+        said = recorder.communicate(timeout=PATIENCE)[1].decode()
+        self.assertEqual(recorder.returncode, 1)
+        self.assertIn(f"Thread {tid} ended before it could be recorded", said)
+        self.assertFalse(os.path.exists(self.path("x.ringside")))
+        p.kill()
+        p.wait()
+        p.stdin.close()
+        p.stdout.close()
 
     def test_labels_and_targets(self):
         a, b = self.waiting(), self.waiting()

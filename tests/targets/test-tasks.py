@@ -10,6 +10,7 @@ import mmap
 import os
 import signal
 import struct
+import tempfile
 
 import targets as t
 from targets import h
@@ -139,6 +140,56 @@ def test_children():
         h.check(recording.pids() <= {p.pid}, f"processes {recording.pids()}")
 
 
+def test_thread_is_not_followed():
+    """Nothing that a named thread starts is it: no process, no thread."""
+    program = f"""
+import subprocess, sys, threading, time
+def burn(seconds):
+    end = time.thread_time() + seconds
+    while time.thread_time() < end:
+        pass
+def run():
+    print(threading.get_native_id(), flush=True)
+    sys.stdin.read()
+    burn(0.2)
+    subprocess.run(["{h.workload('busy')}", "0.4"])
+    other = threading.Thread(target=burn, args=[0.4])
+    other.start()
+    other.join()
+t = threading.Thread(target=run)
+t.start()
+t.join()
+"""
+    with t.Gated("/usr/bin/python3", "-c", program, threads=1) as p, t.Recording("-t", str(p.tids[0])) as recording:
+        h.check(p.tids[0] != p.pid, "it is the leader")
+        p.open()
+        recording.end()
+        rows = recording.report("--by=thread")["rows"]
+        h.check({row["id"] for row in rows} == {p.tids[0]}, f"threads {rows}")
+        h.check("busy_loop" not in recording.samples("function"), "a child was followed")
+        h.check(recording.pids() == {p.pid}, f"processes {recording.pids()}")
+        # All of its own 0.2 s, and what it takes to start the others; not their 0.4.
+        n = recording.report()["samples"]
+        h.check(0.19 * t.RATE <= n <= 0.4 * t.RATE, f"{n} samples")
+
+
+def test_command_without_children():
+    """Of a command without inheriting it is the command's own process that has samples, and nothing it starts is told of."""
+    with tempfile.TemporaryDirectory(prefix="targets-") as directory:
+        os.chmod(directory, 0o755)
+        gate = directory + "/gate"
+        command = f"until [ -e {gate} ]; do sleep 0.05; done; {h.workload('busy')} 0.4; " \
+            "i=0; while [ $i -lt 400000 ]; do i=$((i+1)); done"
+        with t.Recording("--no-inherit", "--", "/bin/sh", "-c", command) as recording:
+            with open(gate, "w"):
+                pass
+            recording.end()
+            found, functions = recording.samples("process"), recording.samples("function")
+            h.check(set(found) == {"sh"} and found["sh"] > 20, f"samples {found}")
+            h.check("busy_loop" not in functions, f"a child was followed: {functions}")
+            h.check(len(recording.pids()) == 1, f"processes {recording.pids()}")
+
+
 def test_started_while_opening():
     """What a target starts between TARGET and START, when nothing runs yet, is not lost."""
     with t.gated(f"{h.workload('busy')} 1000") as p, t.A.connect() as bus, \
@@ -211,4 +262,4 @@ def test_time():
 
 
 t.main(test_processes, test_views, test_threads, test_thread_beside_its_process, test_children,
-       test_started_while_opening, test_thread_that_executes, test_refused, test_time)
+       test_thread_is_not_followed, test_command_without_children, test_started_while_opening, test_thread_that_executes, test_refused, test_time)
