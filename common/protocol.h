@@ -186,7 +186,8 @@ struct rs_welcome {
 /*
  * TARGET. With RS_GRANT_TARGETS processes and threads, watched by events of their own; without it cgroups,
  * which narrow what CPU-wide events tell. A cgroup is named by its number, which is that of its
- * directory's inode: a filter only narrows, so that nothing is learnt by guessing one.
+ * directory's inode: a filter only narrows, so that nothing is learnt by guessing one. A thread is who has the
+ * number when this is read, of the process that the pidfd is of; the client looks whether that was who it meant.
  */
 struct rs_target {
         struct rs_message m;

@@ -257,7 +257,10 @@ RINGSIDE_PUBLIC bool ringside_session_is_short_of_memory(RingsideSession *sessio
 #define RINGSIDE_TARGET_ON_EXEC 0x1U    /* counts from the next execve on */
 #define RINGSIDE_TARGET_NO_INHERIT 0x2U /* children are not followed */
 
-/* pidfd is borrowed. tid 0: every thread. Returns how many threads are watched. */
+/*
+ * pidfd is borrowed. tid 0: every thread. Returns how many threads are watched. A tid may have come to be another thread's
+ * of that process since it was found out; that a /proc/PID/task/TID opened then can still be read afterwards tells not.
+ */
 RINGSIDE_PUBLIC int ringside_session_add_target(RingsideSession *session, int pidfd, pid_t tid, unsigned flags);
 /*
  * Only tasks of this cgroup and those below it; of untargeted sessions. id: the number of the inode of its

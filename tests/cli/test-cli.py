@@ -926,9 +926,13 @@ class Recording(FakeTest):
     def test_thread_that_ends_meanwhile(self):
         """Its number may be another's by the time the session looks: that one is not recorded in its place."""
         p = subprocess.Popen([sys.executable, "-c", THREAD], stdout=subprocess.PIPE, stdin=subprocess.PIPE)
+        self.addCleanup(p.stdout.close)
+        self.addCleanup(p.stdin.close)
+        self.addCleanup(p.wait)
+        self.addCleanup(p.kill)
         tid = p.stdout.readline().decode().strip()
         self.env["FAKE_TARGET"] = "slow"
-        recorder = self.spawn("-t", tid, stderr=subprocess.PIPE)
+        recorder = self.spawn("-d", "1", "-t", tid, stderr=subprocess.PIPE)
         self.wait_for(f"thread {tid}", recorder)
         p.stdin.write(b"x\n")
         p.stdin.flush()
@@ -936,10 +940,6 @@ class Recording(FakeTest):
         self.assertEqual(recorder.returncode, 1)
         self.assertIn(f"Thread {tid} ended before it could be recorded", said)
         self.assertFalse(os.path.exists(self.path("x.ringside")))
-        p.kill()
-        p.wait()
-        p.stdin.close()
-        p.stdout.close()
 
     def test_labels_and_targets(self):
         a, b = self.waiting(), self.waiting()
