@@ -141,11 +141,22 @@ static int check(int fd, const char *path, const CgroupMounts *m, bool *ret_v1) 
         return 0;
 }
 
-int cgroup_find(const char *path, uint64_t *ret_id, bool *ret_v1) {
+/* NULL: no memory, or nobody tells. */
+static char *directory_of(int fd) {
+        char path[64], directory[PATH_MAX];
+        ssize_t n;
+
+        snprintf(path, sizeof(path), "/proc/self/fd/%d", fd);
+        n = readlink(path, directory, sizeof(directory));
+        return n > 0 && n < (ssize_t) sizeof(directory) ? strndup(directory, (size_t) n) : NULL;
+}
+
+int cgroup_find(const char *path, Cgroup *ret) {
         _cleanup_fclose_ FILE *f = fopen(MOUNTINFO, "re");
         _cleanup_close_ int fd = -1;
         CgroupMounts m = {};
         struct stat st;
+        bool v1 = false;
         int r;
 
         if (f)
@@ -153,12 +164,18 @@ int cgroup_find(const char *path, uint64_t *ret_id, bool *ret_v1) {
         fd = open_cgroup(path, &m);
         if (fd < 0)
                 return not_opened(path, &m, fd);
-        r = check(fd, path, &m, ret_v1);
+        r = check(fd, path, &m, &v1);
         if (r < 0)
                 return r;
         if (fstat(fd, &st) < 0)
                 return not_opened(path, &m, -errno);
         /* The kernel's number of a cgroup is that of its directory. */
-        *ret_id = st.st_ino;
+        *ret = (Cgroup){ .id = st.st_ino, .v1 = v1, .directory = directory_of(fd) };
         return 0;
+}
+
+bool cgroup_is_replaced(const Cgroup *cgroup) {
+        struct stat st;
+
+        return cgroup->directory && stat(cgroup->directory, &st) == 0 && st.st_ino != cgroup->id;
 }

@@ -9,11 +9,19 @@
 #include <stdint.h>
 #include <stdio.h>
 
+typedef struct Cgroup {
+        uint64_t id;
+        bool v1;         /* of the perf_event hierarchy of v1 */
+        char *directory; /* where it was found; to be freed */
+} Cgroup;
+
 /*
  * path: as /proc/PID/cgroup shows it, or below where a hierarchy of cgroups is mounted. Of cgroup v2 where it is in
- * there, else of the perf_event hierarchy of v1, of which *ret_v1 tells. 0, or a negative errno that was printed.
+ * there, else of the perf_event hierarchy of v1. 0, or a negative errno that was printed.
  */
-int cgroup_find(const char *path, uint64_t *ret_id, bool *ret_v1);
+int cgroup_find(const char *path, Cgroup *ret);
+/* Whether another cgroup is by now where this one was. */
+bool cgroup_is_replaced(const Cgroup *cgroup);
 
 /* Where the two are mounted, by a mountinfo file: empty where they are not. For tests. */
 typedef struct CgroupMounts {

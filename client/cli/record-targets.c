@@ -10,8 +10,8 @@
 #include <string.h>
 #include <sys/pidfd.h>
 
-#include "cgroup.h"
 #include "cli.h"
+#include "text.h"
 
 void record_targets_init(RecordTargets *targets, const RecordOptions *options) {
         *targets = (RecordTargets){ .options = options };
@@ -24,6 +24,7 @@ void record_targets_done(RecordTargets *targets) {
                 close_fd(targets->pidfds[i]);
                 close_fd(targets->threads[i]);
                 free(targets->texts[i]);
+                free(targets->cgroups[i].directory);
         }
 }
 
@@ -95,7 +96,7 @@ static int find_thread(RecordTargets *targets, unsigned i) {
 }
 
 static int find_cgroup(RecordTargets *targets, unsigned i, const char *path) {
-        int r = cgroup_find(path, &targets->cgroups[i].id, &targets->cgroups[i].v1);
+        int r = cgroup_find(path, &targets->cgroups[i]);
 
         for (unsigned k = 0; r >= 0 && k < i; k++)
                 if (targets->cgroups[k].id == targets->cgroups[i].id && targets->cgroups[k].v1 == targets->cgroups[i].v1) {
@@ -250,6 +251,37 @@ void record_targets_look(RecordTargets *targets) {
         for (unsigned i = 0; i < targets->options->n_targets; i++)
                 if (targets->threads[i] >= 0 && read_status(targets->threads[i], "status", "Tgid") < 0)
                         record_targets_note_end(targets, i);
+}
+
+int record_targets_find_replaced(RecordTargets *targets) {
+        for (unsigned i = 0; i < targets->options->n_targets; i++)
+                if (!targets->replaced[i] && cgroup_is_replaced(&targets->cgroups[i])) {
+                        targets->replaced[i] = true;
+                        return (int) i;
+                }
+        return -1;
+}
+
+/* How a cgroup came to be another one. */
+static const char *replaced_text(const RecordTargets *targets, unsigned i) {
+        return targets->options->targets[i].kind == RECORD_UNIT ? "was started again" : "was removed and made again";
+}
+
+void record_targets_say_replaced(const RecordTargets *targets, unsigned i) {
+        cli_error("end the recording and begin another, for that", "The %s %s %s: what it does from now on is not recorded",
+                  targets->labels[i].kind, targets->labels[i].label, replaced_text(targets, i));
+}
+
+void record_targets_sum_up_replaced(RecordTargets *targets) {
+        while (record_targets_find_replaced(targets) >= 0)
+                ; /* just before the end */
+        for (unsigned i = 0; i < targets->options->n_targets; i++) {
+                _cleanup_free_ char *name = targets->replaced[i] ? text_escape(targets->labels[i].label) : NULL;
+
+                if (name)
+                        fprintf(stderr, "The %s %s %s meanwhile: what it did from then on is not in the recording\n",
+                                targets->labels[i].kind, name, replaced_text(targets, i));
+        }
 }
 
 bool record_targets_have_ended(const RecordTargets *targets) {

@@ -313,6 +313,16 @@ static unsigned count_left(Record *record) {
         return ringside_recorder_get_n_alive(record->recorder);
 }
 
+/* Systemd gives a unit that is started again a new cgroup. */
+static void look_for_replaced(Record *record) {
+        int i;
+
+        while ((i = record_targets_find_replaced(&record->targets)) >= 0) {
+                live_clear(&record->live);
+                record_targets_say_replaced(&record->targets, (unsigned) i);
+        }
+}
+
 static void on_tick(Record *record) {
         RingsideRecorderStatistics written = {};
         unsigned left;
@@ -323,6 +333,7 @@ static void on_tick(Record *record) {
         put_statistics(record, false);
         left = count_left(record);
         record_targets_look(&record->targets);
+        look_for_replaced(record);
         if ((record->command_ended && left == 0) || record_targets_have_ended(&record->targets))
                 record->done = true;
         if (!record->done && ringside_recorder_get_statistics(record->recorder, &written) >= 0)
@@ -553,6 +564,7 @@ static int run(Record *record) {
                 r = summary_print(record->path, record->recorder, asked, &error);
                 if (r < 0)
                         cli_error_library(&error, r);
+                record_targets_sum_up_replaced(&record->targets);
         }
         if (!record->options->quiet && record->command && !record->command_ended)
                 print_left_running(record);

@@ -2,7 +2,7 @@
 
 /*
  * Where the processes of a systemd unit are: its manager is asked for the unit's cgroup. Asked once: a unit that is
- * started again is in a cgroup of the same name, but it is another one.
+ * started again is in a cgroup of the same name, but it is another one; `ringside record` tells of that.
  */
 
 #include <string.h>

@@ -156,12 +156,12 @@ def burner_in(stack, tree, name):
 class Recording:
     """`ringside record` of user A with these options, under way; in a directory of its own."""
 
-    def __init__(self, *options, env=None):
+    def __init__(self, *options, env=None, quiet=True):
         self.directory = tempfile.TemporaryDirectory(prefix="targets-")
         os.chmod(self.directory.name, 0o777)
         self.path = self.directory.name + "/x.ringside"
-        self.process = subprocess.Popen(["as-user", A.name, "env", *(env or []), "ringside", "record", "-q", "--no-ask",
-                                         "-F", str(RATE), "-e", "cpu-clock", "-o", self.path, *options],
+        self.process = subprocess.Popen(["as-user", A.name, "env", *(env or []), "ringside", "record",
+                                         *(["-q"] if quiet else []), "--no-ask", "-F", str(RATE), "-e", "cpu-clock", "-o", self.path, *options],
                                         stdin=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True)
         h.until("the recording runs", self.runs)
 
@@ -179,6 +179,7 @@ class Recording:
     def end(self, status=0):
         errors = self.process.communicate(timeout=h.PATIENCE)[1]
         h.check(self.process.returncode == status, f"record: exit {self.process.returncode}: {errors}")
+        self.said = errors
         return self
 
     def __enter__(self):

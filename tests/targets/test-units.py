@@ -130,6 +130,32 @@ def test_units():
         h.check("no unit is called" in t.refused("--unit=a/b"), "a path")
 
 
+def test_restarted():
+    """A unit that is started again has another cgroup: said when it is noticed, and in the end; one that stays is not named."""
+    with t.Tree(t.unified()) as tree, contextlib.ExitStack() as stack:
+        paths = {name: tree.make(name) for name in ("a.service", "b.service", "c")}
+        stays = t.burner_in(stack, tree, "b.service")
+        with stand_in(Connection(), {name: ("active", paths[name]) for name in ("a.service", "b.service")}), \
+                t.Recording("--unit=a", "--unit=b", "--cgroup", paths["c"], quiet=False) as recording:
+            with h.killed(t.burner()) as first:
+                tree.move(first.pid, "a.service")
+                t.burns(first.pid, 0.2)
+            for name in "a.service", "c":
+                tree.remove(name)
+                tree.make(name)
+            again = t.burner_in(stack, tree, "a.service")
+            # Where its messages go nobody reads yet: they fit in the pipe.
+            t.burns(again, 0.3)
+            t.burns(stays, 0.5)
+            recording.stop()
+            said, pids = recording.said, recording.pids()
+    h.check(pids == {first.pid, stays}, f"processes {pids}")
+    for name, how in ("unit a.service", "was started again"), (f"cgroup {paths['c']}", "was removed and made again"):
+        h.check(said.count(f"The {name} {how}: what it does from now on is not recorded") == 1, said)
+        h.check(said.count(f"The {name} {how} meanwhile: what it did from then on is not in the recording") == 1, said)
+    h.check("The unit b.service" not in said, said)
+
+
 def test_user_units():
     """The same name on the user's bus is another unit."""
     with cgroups("system", "user") as (paths, pids), user_bus() as (address, env), \
@@ -151,4 +177,4 @@ def test_no_systemd():
     h.check("no --unit is named" in t.refused("--user"), "--user alone")
 
 
-t.main(test_units, test_user_units, test_no_systemd)
+t.main(test_units, test_restarted, test_user_units, test_no_systemd)
