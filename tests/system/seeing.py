@@ -116,6 +116,23 @@ def only_the_unit(session, manager):
     return "its processes, and no others"
 
 
+def restarted_unit(session):
+    """Systemd makes another cgroup for a unit that is started again; that this is not recorded is said."""
+    sh("systemd-run", "--quiet", "--collect", "--unit=within", f"--uid={session.user}", "/test/workload-busy", "100")
+    try:
+        session.shell("rm -f r.ringside")
+        command = session.start("ringside", "record", "-F", "99", "-d", "200", "-o", "r.ringside", "--unit=within")
+        until("samples", lambda: sh("find", f"/home/{session.user}", "-name", "r.ringside"))
+        sh("systemctl", "restart", "within")
+        command.until_said("The unit within.service was started again")
+        command.terminate()
+        text = command.wait()[1]
+    finally:
+        sh("systemctl", "stop", "within")
+    check("The unit within.service was started again meanwhile" in text, f"in the summary: {text}")
+    return "said"
+
+
 def everybody(session, other):
     """With profile-system: the other's program, by its functions."""
     sh("cp", "--remove-destination", "/test/workload-busy", f"/test/{other.user}-busy")
