@@ -289,9 +289,9 @@ __noinline int unwind_guess(void) {
 
 /*
  * Of a word that nothing has called, how the walk goes on: from what a signal's handler returns to; or it is at its end,
- * where a rule says that it is the first frame of all, and where goroutines begin; or, with a frame pointer of 0, where a function begins and no rule covers
- * what is before it. So coroutines begin, whose first function returns to what was put there for it, which is not told. Without
- * that it is any function's address, and stacks are full of these.
+ * where a rule says that it is the first frame of all, and where goroutines begin; or, with a frame pointer of 0, where a
+ * function begins and no rule covers what is before it. So coroutines begin, whose first function returns to what was put
+ * there for it, which is not told. Without that it is any function's address, and stacks are full of these.
  */
 __noinline int unwind_without_call(void) {
         struct scratch *s = scratch_get();
