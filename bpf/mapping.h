@@ -2,17 +2,17 @@
 #pragma once
 
 /*
- * Tells of the mappings that samples lie in, once each, so that a process that is gone before anybody can read
- * its maps has names. A sampler asks for its leaf and, where the stack is a new one or the address space has changed, for
- * each frame: is this address in a mapping that was told of? For one that is not, bpf_find_vma() is asked, at
- * most once for each sample, since its lock is given back by an irq_work of which a CPU has one; the stack's next
- * samples ask for the others.
+ * Tells of the mappings that samples lie in, once each, so that a process that is gone before anybody can
+ * read its maps has names. A sampler asks for its leaf and, where the stack is a new one or the address space
+ * has changed, for each frame: is this address in a mapping that was told of? For one that is not,
+ * bpf_find_vma() is asked, at most once for each sample, since its lock is given back by an irq_work of which
+ * a CPU has one; the stack's next samples ask for the others.
  *
- * What was told is remembered in a plain array, racy on purpose: an entry of which two CPUs wrote half each does not fit its
- * tag, and the mapping is told twice. An entry is good for as long as the address space has not changed, which
- * the kernel counts (mm_lock_seq) or of which its sizes and the time are signs. After that the mapping is looked at
- * again, and told again if it is another. The first look is without the lock, at the kernel's own record of the mapping, which
- * says whether it still is one: most changes are elsewhere.
+ * What was told is remembered in a plain array, racy on purpose: an entry of which two CPUs wrote half each
+ * does not fit its tag, and the mapping is told twice. An entry is good for as long as the address space has
+ * not changed, which the kernel counts (mm_lock_seq) or of which its sizes and the time are signs. After that
+ * the mapping is looked at again, and told again if it is another. The first look is without the lock, at the
+ * kernel's own record of the mapping, which says whether it still is one: most changes are elsewhere.
  */
 
 #include "kernel.h"
@@ -102,9 +102,9 @@ static __always_inline bool vma_is_mapping(struct vm_area_struct *vma) {
 }
 
 /*
- * What tells a mapping from any other, by what is read with and without its lock. The record may be of another by now, and
- * its file's memory of another's: then something of all this is different. The tag is of the entry that the seal is in, which
- * may be of two halves. 0: it is none, as far as can be known.
+ * What tells a mapping from any other, by what is read with and without its lock. The record may be of
+ * another by now, and its file's memory of another's: then something of all this is different. The tag is of
+ * the entry that the seal is in, which may be of two halves. 0: it is none, as far as can be known.
  */
 static __always_inline __u64 vma_seal(struct vm_area_struct *vma, __u64 tag) {
         unsigned long start, end, flags, offset, number = 0;
@@ -256,8 +256,8 @@ static long vma_visit(struct task_struct *task, struct vm_area_struct *vma, void
 }
 
 /*
- * Once the client knows of it, it makes the tables that the walk lacked, or went wrong by, where another file was before;
- * which may look as if it were complete.
+ * Once the client knows of it, it makes the tables that the walk lacked, or went wrong by, where another file
+ * was before; which may look as if it were complete.
  */
 static __always_inline bool mapping_is_urgent(void) {
         struct scratch *s = has_tables ? scratch_get() : 0;
@@ -314,8 +314,8 @@ __noinline int mapping_tell(void) {
 #define MAPPING_UNREADABLE 2 /* nothing is known of it */
 
 /*
- * Whether there is something executable at an address, or was when it was looked at: a program that changes its mappings
- * all the time would have none known for long enough.
+ * Whether there is something executable at an address, or was when it was looked at: a program that changes
+ * its mappings all the time would have none known for long enough.
  */
 __noinline int mapping_is_code(__u64 address) {
         struct mapping_scratch *s = mapping_scratch_get();
@@ -347,8 +347,9 @@ static __always_inline bool mapping_ask(__u64 address) {
 }
 
 /*
- * One that nothing is known of comes before one that may have changed. Of these it is anyone's turn, lest a program that
- * changes its mappings all the time has only ever the same one looked at; the leaf's is every other time.
+ * One that nothing is known of comes before one that may have changed. Of these it is anyone's turn, lest a
+ * program that changes its mappings all the time has only ever the same one looked at; the leaf's is every
+ * other time.
  */
 __noinline int mapping_check(__u64 address, bool leaf) {
         struct mapping_scratch *s = mapping_scratch_get();

@@ -2,12 +2,13 @@
 #pragma once
 
 /*
- * From a process and an address to the rule by which a frame is left (unwind-table.h), in the memory that the client writes.
+ * From a process and an address to the rule by which a frame is left (unwind-table.h), in the memory that the
+ * client writes.
  *
  * All of it is hostile, and may change while it is read. So each place is masked to the memory's size, by an
- * instruction that no compiler leaves out, before it is looked up: a bound that is only tested does not bind a processor
- * that speculates. What is read is copied, once, and then used. Searches have no branches that depend on what they
- * read, which besides keeps the verifier from following each of their paths.
+ * instruction that no compiler leaves out, before it is looked up: a bound that is only tested does not bind
+ * a processor that speculates. What is read is copied, once, and then used. Searches have no branches that
+ * depend on what they read, which besides keeps the verifier from following each of their paths.
  */
 
 #include "control.h"
@@ -19,7 +20,10 @@
 
 /* Set before the programs are loaded. */
 const volatile __u64 table_mask = 0; /* over chunks: their number less one */
-/* Yama lets nobody trace but an administrator: as much as tables choose to be read is then for whom the client has started. */
+/*
+ * Yama lets nobody trace but an administrator: as much as tables choose to be read is then for whom the
+ * client has started.
+ */
 const volatile bool tables_of_children_only = false;
 
 /* Set once, at HELLO: the client's process, by number in the initial pid namespace, and when it began. */
@@ -51,8 +55,9 @@ static __always_inline const volatile void *table_at(__u64 place, __u32 size) {
 }
 
 /*
- * 1 where a < b, else 0, for what is below 1 << 63: as a number, for the compiler makes a branch of a comparison. (A mask
- * of all ones or none would save what is multiplied below, but Linux 6.18 looks at each of such a one's values.)
+ * 1 where a < b, else 0, for what is below 1 << 63: as a number, for the compiler makes a branch of a
+ * comparison. (A mask of all ones or none would save what is multiplied below, but Linux 6.18 looks at each
+ * of such a one's values.)
  */
 static __always_inline __u64 is_below(__u64 a, __u64 b) {
         __u64 d = a - b;
@@ -97,8 +102,8 @@ static __always_inline void table_forget_process(__u32 pid, __u64 start) {
 }
 
 /*
- * The slot of whom it was made from, as long as both run what they ran then: nobody has had time to look at a child that
- * executes something, or is of vfork(), and its mappings are those of its parent.
+ * The slot of whom it was made from, as long as both run what they ran then: nobody has had time to look at a
+ * child that executes something, or is of vfork(), and its mappings are those of its parent.
  */
 __noinline __u64 table_find_parent(__u64 address) {
         struct task_struct *task = (void *) address, *parent, *leader;
@@ -162,8 +167,8 @@ __noinline int unwind_is_of_client(__u64 address) {
 }
 
 /*
- * Whether tables may choose what is read of it. In a session that sees everybody that is more than the client may: of all
- * but its own only what frame pointers lead to.
+ * Whether tables may choose what is read of it. In a session that sees everybody that is more than the client
+ * may: of all but its own only what frame pointers lead to.
  */
 static __always_inline bool unwind_may(struct task_struct *task) {
         return has_tables && (!sees_everybody || rule_may_read(address_of(task))) &&
@@ -209,12 +214,13 @@ __noinline int unwind_find_mapping(void) {
 }
 
 /*
- * What was found in the tables, by address: of a return address its rule, and of RS_TABLE_PAGE bytes of code the page. For what
- * costs is to miss the caches at each place that a search comes by. A plain array, racy on purpose: an entry of which
- * two CPUs wrote half each does not fit its tag. The key is of one list of one process and the program it runs, whose code is
- * at these addresses: that a call stands before one is remembered, too. List and generation are the client's to choose, and
- * all but the process's part of the key is known to it; that is made with the session's secret, so that nobody can find a
- * generation with which two processes have the same key.
+ * What was found in the tables, by address: of a return address its rule, and of RS_TABLE_PAGE bytes of code
+ * the page. For what costs is to miss the caches at each place that a search comes by. A plain array, racy on
+ * purpose: an entry of which two CPUs wrote half each does not fit its tag. The key is of one list of one
+ * process and the program it runs, whose code is at these addresses: that a call stands before one is
+ * remembered, too. List and generation are the client's to choose, and all but the process's part of the key
+ * is known to it; that is made with the session's secret, so that nobody can find a generation with which two
+ * processes have the same key.
  */
 struct remembered {
         __u64 tag; /* over the key and all below */

@@ -4,10 +4,11 @@
 /*
  * The walk over a user stack by the client's tables (unwind-lookup.h), for programs without frame pointers.
  *
- * What the tables choose is which words of the stack are read. Of these only return addresses are told: those that a call
- * stands before. What a signal interrupted is no return address; it is told where the frame looks like one that the
- * kernel has made, and both it and where the handler returns to are in what is executable. A word that is neither
- * ends the walk; nothing is looked for in the tables that is not the address of something executable.
+ * What the tables choose is which words of the stack are read. Of these only return addresses are told: those
+ * that a call stands before. What a signal interrupted is no return address; it is told where the frame looks
+ * like one that the kernel has made, and both it and where the handler returns to are in what is executable.
+ * A word that is neither ends the walk; nothing is looked for in the tables that is not the address of
+ * something executable.
  */
 
 #include "kernel.h"
@@ -82,14 +83,18 @@ __noinline int call_before(__u64 address) {
 }
 
 /*
- * Before a step out of a signal frame: whether this is what the kernel has made. Whatever program has it in its memory can
- * have made it up; so where the code is must be executable, too, before anything of it is told (unwind_without_call()). Returns
- * UNWIND_GOES_ON, or an enum rs_walk_end. The first frame may be anywhere in the code that returns.
+ * Before a step out of a signal frame: whether this is what the kernel has made. Whatever program has it in
+ * its memory can have made it up; so where the code is must be executable, too, before anything of it is told
+ * (unwind_without_call()). Returns UNWIND_GOES_ON, or an enum rs_walk_end. The first frame may be anywhere in
+ * the code that returns.
  */
 #define SIGNAL_FRAMES_MAX 4
 
 #if defined(__TARGET_ARCH_x86)
-/* struct rt_sigframe: the address of the code that returns, then the context; and that code, mov $15, %rax or %eax; syscall. */
+/*
+ * struct rt_sigframe: the address of the code that returns, then the context; and that code, mov $15, %rax or
+ * %eax; syscall.
+ */
 #define SIGNAL_LINK_AT 8
 #define SIGNAL_CS_AT 184
 #define SIGNAL_CODE_SIZE 9
@@ -115,7 +120,10 @@ __noinline int unwind_look_at_signal(void) {
                        : RS_WALK_UNSUPPORTED;
 }
 #else
-/* struct rt_sigframe: siginfo, then the context, whose first record is of the vector unit; and the code, in the vdso: mov x8, #139; svc #0. */
+/*
+ * struct rt_sigframe: siginfo, then the context, whose first record is of the vector unit; and the code, in
+ * the vdso: mov x8, #139; svc #0.
+ */
 #define SIGNAL_PSTATE_AT 576
 #define SIGNAL_RECORD_AT 592
 #define SIGNAL_RECORD 0x0000021046508001ULL /* FPSIMD_MAGIC, and its size */
@@ -141,7 +149,10 @@ __noinline int unwind_look_at_signal(void) {
 
 /* ---- the walk ---- */
 
-/* How often each kind of rule was followed, and how long samples took, for a test that spoils them; no product is built with it. */
+/*
+ * How often each kind of rule was followed, and how long samples took, for a test that spoils them; no
+ * product is built with it.
+ */
 #if defined(RINGSIDE_COUNT_RULES)
 __u64 rule_hits[32] = {};
 
@@ -185,7 +196,10 @@ static __always_inline void rule_count(const struct rs_table_rule *rule) {
 }
 #endif
 
-/* Whether what no call stands before is in something executable. Where that is not known it is asked for, after the walk. */
+/*
+ * Whether what no call stands before is in something executable. Where that is not known it is asked for,
+ * after the walk.
+ */
 static __always_inline int unwind_is_code(struct unwind *u, __u64 address) {
         int is_code = mapping_is_code(address);
 
@@ -195,8 +209,8 @@ static __always_inline int unwind_is_code(struct unwind *u, __u64 address) {
 }
 
 /*
- * Whether this is what goroutines are made to return to: runtime.goexit, after its first instruction, which does nothing, and
- * before its second, a call. As much is asked of it as of a return address.
+ * Whether this is what goroutines are made to return to: runtime.goexit, after its first instruction, which
+ * does nothing, and before its second, a call. As much is asked of it as of a return address.
  */
 static __always_inline bool begins_goroutine(__u64 address) {
         __u64 code = 0;
@@ -211,9 +225,9 @@ static __always_inline bool begins_goroutine(__u64 address) {
 }
 
 /*
- * Whether this is in what Go's threads begin with, and the stacks that its scheduler runs on: runtime.mstart, which is a call and
- * the return that it never comes to. Its frame pointer is of whoever made the thread, on the stack of another, where by now
- * may be anything.
+ * Whether this is in what Go's threads begin with, and the stacks that its scheduler runs on: runtime.mstart,
+ * which is a call and the return that it never comes to. Its frame pointer is of whoever made the thread, on
+ * the stack of another, where by now may be anything.
  */
 static __always_inline bool begins_thread(__u64 address) {
 #if defined(__TARGET_ARCH_x86)
@@ -230,7 +244,10 @@ static __always_inline bool begins_thread(__u64 address) {
 #define NOT_GUESSED (RS_FRAMES_MAX + 1)
 /* How far a frame may be from the one inside it, bytes, for a frame pointer to be believed where no rule says so. */
 #define GUESS_DISTANCE_MAX (1ULL << 20)
-/* Go runs its scheduler on stacks of its own, and keeps the chain. But for the first frame's, so many may go elsewhere. */
+/*
+ * Go runs its scheduler on stacks of its own, and keeps the chain. But for the first frame's, so many may go
+ * elsewhere.
+ */
 #define GUESS_JUMPS_MAX 2
 
 #define GUESS_NONE 0
@@ -238,9 +255,9 @@ static __always_inline bool begins_thread(__u64 address) {
 #define GUESS_END 2
 
 /*
- * A step by frame pointer, if it looks like one; GUESS_NONE: nothing was done. GUESS_END: there were such steps, and they
- * have come to a frame pointer of 0, as a chain's end is marked; or to one that is saved beside where a goroutine begins; or
- * to where a thread of Go's does.
+ * A step by frame pointer, if it looks like one; GUESS_NONE: nothing was done. GUESS_END: there were such
+ * steps, and they have come to a frame pointer of 0, as a chain's end is marked; or to one that is saved
+ * beside where a goroutine begins; or to where a thread of Go's does.
  */
 __noinline int unwind_guess(void) {
         struct scratch *s = scratch_get();
@@ -288,10 +305,11 @@ __noinline int unwind_guess(void) {
 }
 
 /*
- * Of a word that nothing has called, how the walk goes on: from what a signal's handler returns to; or it is at its end,
- * where a rule says that it is the first frame of all, and where goroutines begin; or, with a frame pointer of 0, where a
- * function begins and no rule covers what is before it. So coroutines begin, whose first function returns to what was put
- * there for it, which is not told. Without that it is any function's address, and stacks are full of these.
+ * Of a word that nothing has called, how the walk goes on: from what a signal's handler returns to; or it is
+ * at its end, where a rule says that it is the first frame of all, and where goroutines begin; or, with a
+ * frame pointer of 0, where a function begins and no rule covers what is before it. So coroutines begin,
+ * whose first function returns to what was put there for it, which is not told. Without that it is any
+ * function's address, and stacks are full of these.
  */
 __noinline int unwind_without_call(void) {
         struct scratch *s = scratch_get();
@@ -317,7 +335,10 @@ __noinline int unwind_without_call(void) {
                        : RS_WALK_NO_CALL;
 }
 
-/* What the last step has found: tells it, if that may be, and finds its rule. Returns UNWIND_GOES_ON, or an enum rs_walk_end. */
+/*
+ * What the last step has found: tells it, if that may be, and finds its rule. Returns UNWIND_GOES_ON, or an
+ * enum rs_walk_end.
+ */
 static __always_inline int unwind_tell(struct scratch *s, struct unwind *u) {
         const __u64 pc = u->state.pc;
         int end, may_be;
@@ -444,9 +465,10 @@ static long unwind_turn(__u32 i, void *unused) {
 #endif
 
 /*
- * The registers with which the kernel was entered. In a system call the instruction that follows it is next, so that it
- * is looked up like a return address; else what was interrupted is run again. A function of its own, lest the compiler make
- * one of this and of what reads the context of the program, which the verifier would not have.
+ * The registers with which the kernel was entered. In a system call the instruction that follows it is next,
+ * so that it is looked up like a return address; else what was interrupted is run again. A function of its
+ * own, lest the compiler make one of this and of what reads the context of the program, which the verifier
+ * would not have.
  */
 __noinline int unwind_take_entry(void) {
         struct task_struct *task = bpf_get_current_task_btf();

@@ -90,7 +90,8 @@ enum rs_error {
         RS_ERROR_REVOKED = 18,      /* END: the grant was withdrawn: the user's seat is no longer active */
         RS_ERROR_PROTOCOL = 19,     /* END: the client broke the protocol */
         RS_ERROR_NO_USER = 20,      /* END: there is no system user for a directly started helper to become */
-        RS_ERROR_NO_KERNEL_NAMES = 21, /* kernel.kptr_restrict is 2, the kernel has no symbols, or the user has had too many */
+        /* kernel.kptr_restrict is 2, the kernel has no symbols, or the user has had too many. */
+        RS_ERROR_NO_KERNEL_NAMES = 21,
         RS_ERROR_RATE = 22,         /* no such event, or a rate that is not 1 to what was granted for it */
         RS_ERROR_MAX
 };
@@ -124,7 +125,8 @@ struct rs_grant {
         __u32 max_frames; /* 1 to RS_FRAMES_MAX */
         __u32 nr_events;  /* 1 to RS_EVENTS_MAX */
         __u64 ring_size;  /* bytes, a power of two */
-        __u64 table_size; /* bytes of unwind tables, 0: none; else a power of two, RS_TABLE_SIZE_MIN to RS_TABLE_SIZE_MAX */
+        /* Bytes of unwind tables, 0: none; else a power of two, RS_TABLE_SIZE_MIN to RS_TABLE_SIZE_MAX. */
+        __u64 table_size;
         struct rs_event events[RS_EVENTS_MAX];
 };
 

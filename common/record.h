@@ -43,11 +43,12 @@ struct rs_record {
         __u8 event;  /* samples: index of the event; PROCESS: enum rs_process_kind; else 0 */
         __u16 len;   /* of the whole record in bytes, this header included */
         __u16 cpu;   /* where it was written */
-        __u16 flags; /* samples: RS_SAMPLE_*, the target, and enum rs_walk_end; else RS_STACK_*, RS_MAPPING_*, RS_PROCESS_*, or 0 */
+        /* Samples: RS_SAMPLE_*, the target, and enum rs_walk_end; else RS_STACK_*, RS_MAPPING_*, RS_PROCESS_*, or 0. */
+        __u16 flags;
 };
 
 #define RS_SAMPLE_KERNEL_MODE 0x0001 /* the interrupt hit the kernel */
-#define RS_SAMPLE_NO_USER 0x0002     /* there is no user part: an io or user worker, a kernel thread, or an exec under way */
+#define RS_SAMPLE_NO_USER 0x0002     /* no user part: an io or user worker, a kernel thread, or an exec under way */
 #define RS_SAMPLE_IDLE 0x0004        /* interrupts' work on an idle CPU; pid and tid are 0 */
 /* Which target the task belongs to, counted from 1 in the order they were accepted; 0: none was named. */
 #define RS_SAMPLE_TARGET_SHIFT 4
@@ -78,7 +79,10 @@ enum rs_walk_end {
  * Frames: a user address as it is, always below 1 << 62; or a kernel frame, which never is an
  * address: bit 63 set, then 15 bits of module number, then 48 bits of offset into the module's text.
  */
-/* With a user address in a STACK: no call stands before it. It is what a signal interrupted, or what its handler returns to. */
+/*
+ * With a user address in a STACK: no call stands before it. It is what a signal interrupted, or what its
+ * handler returns to.
+ */
 #define RS_FRAME_EXACT 0x4000000000000000ULL
 #define RS_FRAME_KERNEL_BIT 0x8000000000000000ULL
 #define RS_FRAME_MODULE_SHIFT 48
@@ -105,7 +109,8 @@ struct rs_sample {
 
 struct rs_wsample {
         struct rs_sample s;
-        __u64 weight; /* in units of the event (cycles, ns), where the period varies or the rate is not the granted one */
+        /* In units of the event (cycles, ns), where the period varies or the rate is not the granted one. */
+        __u64 weight;
 };
 
 /*
@@ -149,10 +154,10 @@ struct rs_process {
 };
 
 /*
- * A mapping with code in it, as it was at `time`: told when a sample lies in one that was not told of yet, since the
- * process may be gone before anybody can read its maps. At most one comes with each sample, before it: that
- * of its leaf first, those of its callers with the next ones that have the same stack. Names are as the kernel has them, and end with a 0
- * that is counted.
+ * A mapping with code in it, as it was at `time`: told when a sample lies in one that was not told of yet,
+ * since the process may be gone before anybody can read its maps. At most one comes with each sample, before
+ * it: that of its leaf first, those of its callers with the next ones that have the same stack. Names are as
+ * the kernel has them, and end with a 0 that is counted.
  */
 #define RS_PATH_MAX 1024
 #define RS_MAPPING_DELETED 0x0001   /* the file had no name any more */
@@ -186,7 +191,7 @@ struct rs_counters {
         __u64 ring_peak;      /* highest fill of the ring seen here, bytes */
         __u64 mappings;       /* MAPPING records written */
         __u64 mappings_lost;  /* MAPPING records the ring had no room for */
-        __u64 untracked;      /* processes that targets started, and threads of named ones, that there was no room to follow */
+        __u64 untracked;      /* processes that targets started, and threads of named ones: no room to follow them */
         __u64 pad[5];
         __u64 walk_end[16];   /* samples by enum rs_walk_end */
 };

@@ -10,8 +10,9 @@
  *
  * and for aarch64, as UNWIND_ADDRESS_MASK, which bits of a signed return address are the address.
  *
- * Rules are hostile, and what becomes of a step is told. So that nobody can compare words of the stack with what he likes, all
- * that a step makes use of has to be near the stack pointer, and what is not ends the walk, always in the same way.
+ * Rules are hostile, and what becomes of a step is told. So that nobody can compare words of the stack with
+ * what he likes, all that a step makes use of has to be near the stack pointer, and what is not ends the
+ * walk, always in the same way.
  */
 
 #include "unwind-table.h"
@@ -49,7 +50,10 @@ struct unwind_state {
 
 #define UNWIND_GOES_ON 0
 
-/* Where the rule of this frame is looked up: the call, where pc is a return address, which may be of another function. */
+/*
+ * Where the rule of this frame is looked up: the call, where pc is a return address, which may be of another
+ * function.
+ */
 static inline __attribute__((always_inline)) __u64 unwind_lookup_pc(const struct unwind_state *s) {
         return s->exact ? s->pc : s->pc - 1;
 }
@@ -85,8 +89,9 @@ static inline __attribute__((always_inline)) int unwind_step_signal(struct unwin
 }
 
 /*
- * Whether the chain ends where no rule says that it does: by a frame pointer of 0, which is what an ABI has beside a return
- * address that is none. A word alone is no sign, least of all a 0: that is what walks that went astray find first.
+ * Whether the chain ends where no rule says that it does: by a frame pointer of 0, which is what an ABI has
+ * beside a return address that is none. A word alone is no sign, least of all a 0: that is what walks that
+ * went astray find first.
  */
 static inline __attribute__((always_inline)) bool unwind_is_marked(const struct unwind_state *s) {
         return (s->known & UNWIND_KNOWN(UNWIND_FP)) && s->regs[UNWIND_FP] == 0;
@@ -97,7 +102,10 @@ static inline __attribute__((always_inline)) bool unwind_is_first_by(const struc
         return rule->cfa != RS_CFA_NONE && (rule->ra & RS_RULE_REG_MASK) == RS_REG_UNDEFINED;
 }
 
-/* rule: a copy that nobody else writes. Returns UNWIND_GOES_ON, or an enum rs_walk_end; s is the caller's, or of no use. */
+/*
+ * rule: a copy that nobody else writes. Returns UNWIND_GOES_ON, or an enum rs_walk_end; s is the caller's, or
+ * of no use.
+ */
 static inline __attribute__((always_inline)) int unwind_step(struct unwind_state *s, const struct rs_table_rule *rule) {
         const __u32 reg = rule->reg & (UNWIND_REGS - 1), how = rule->ra & RS_RULE_REG_MASK;
         const __u64 base = s->regs[reg], sp = s->regs[UNWIND_SP];

@@ -26,8 +26,9 @@
 #define RS_TABLE_CHUNK 4096
 
 /*
- * Of the stack a step looks at nothing but the next so many bytes, which no real frame is larger than, and what is a little
- * below its end, which functions that call none may use. All else is not compared with anything.
+ * Of the stack a step looks at nothing but the next so many bytes, which no real frame is larger than, and
+ * what is a little below its end, which functions that call none may use. All else is not compared with
+ * anything.
  */
 #define RS_TABLE_FRAME_MAX (64U << 20)
 #define RS_TABLE_RED_ZONE 256
@@ -39,15 +40,19 @@
 #define RS_TABLE_HEAP_AT (RS_TABLE_RULES_AT + RS_TABLE_RULES * 16)
 
 /*
- * Published by one store of `list`, after all it leads to; list 0 is of nobody who is to be found, and is what is
- * stored first when a slot is given up or used again. The programs store 0 there when the process executes another program.
+ * Published by one store of `list`, after all it leads to; list 0 is of nobody who is to be found, and is
+ * what is stored first when a slot is given up or used again. The programs store 0 there when the process
+ * executes another program.
  */
 struct rs_table_process {
         __u64 start; /* as in struct rs_process */
         __u32 pid;   /* the client's number */
         __u32 pad;
         __u64 list;  /* where its mappings begin, in units of 32 bytes, << 32, and how many there are */
-        /* Stored before another list is: other than with any before it, so that rules that were found by those are not used. */
+        /*
+         * Stored before another list is: other than with any before it, so that rules that were found by
+         * those are not used.
+         */
         __u64 generation;
 };
 
@@ -65,7 +70,10 @@ struct rs_table_mapping {
 #define RS_TABLE_PAGE 256
 #define RS_TABLE_PAGE_SHIFT 8
 
-/* A page, __u64: where its rows begin, in units of 4 bytes, << 32, and how many there are, at most RS_TABLE_PAGE. Its rows lie in one chunk. */
+/*
+ * A page, __u64: where its rows begin, in units of 4 bytes, << 32, and how many there are, at most
+ * RS_TABLE_PAGE. Its rows lie in one chunk.
+ */
 /* A row, __u32: the lowest 8 bits of the address it begins at << 24, and the number of its rule. */
 #define RS_TABLE_ROW_SHIFT 24
 #define RS_TABLE_ROW_RULE 0xffffff
@@ -91,7 +99,7 @@ enum rs_rule_reg {
 #define RS_RULE_REG_MASK 0x07
 #define RS_RULE_SIGNAL 0x80 /* with ra: a signal frame, as the kernel makes it: nothing else of the rule is looked at */
 #define RS_RULE_PAC 0x40    /* with ra: aarch64, signed */
-#define RS_RULE_SAVES 0x20  /* with ra: other registers have rules, too, which are not here: they are not known after the step */
+#define RS_RULE_SAVES 0x20  /* with ra: other registers have rules, not told here: after the step they are not known */
 
 struct rs_table_rule {
         __u8 cfa; /* enum rs_rule_cfa */
