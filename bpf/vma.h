@@ -54,7 +54,7 @@ struct inode {
         /* When it was written. */
         __s64 i_mtime_sec; /* since 6.11 */
         __u32 i_mtime_nsec;
-        struct timespec64 __i_mtime; /* since 6.6 */
+        struct timespec64 __i_mtime; /* since 6.7 */
         struct timespec64 i_mtime;   /* before */
 };
 

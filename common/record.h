@@ -59,11 +59,16 @@ struct rs_record {
 /* How the walk over the user stack ended. */
 enum rs_walk_end {
         RS_WALK_NONE = 0,       /* nothing was walked */
-        RS_WALK_COMPLETE = 1,   /* the chain ended as the first frame is marked: a frame pointer of 0, or by a rule */
+        /*
+         * As the first frame is marked: a frame pointer of 0, or a rule; or where goroutines, Go's threads or
+         * coroutines begin.
+         */
+        RS_WALK_COMPLETE = 1,
         RS_WALK_DEPTH = 2,      /* as many frames as a record holds, and there were more */
         RS_WALK_BAD_FP = 3,     /* a frame pointer that is unaligned, not above the last one, or 0 at once */
-        RS_WALK_UNREADABLE = 4, /* user memory that was not resident: of the stack, or of code; or a stack that is not mapped */
-        RS_WALK_BAD_RETURN = 5, /* a return address that is not in user space; or is 0, and the frame pointer is not */
+        RS_WALK_UNREADABLE = 4, /* user memory, of the stack or of code, that was not resident; or no stack is mapped */
+        /* A return address: by frame pointers outside user space, or 0; by a rule 0, where the frame pointer is not. */
+        RS_WALK_BAD_RETURN = 5,
         RS_WALK_COMPAT = 6,     /* a 32-bit task: only the leaf is known */
         /* With tables (unwind-table.h). */
         RS_WALK_NO_TABLES = 7,   /* the process has no tables yet */
