@@ -220,7 +220,8 @@ static __always_inline bool begins_goroutine(__u64 address) {
 #if defined(__TARGET_ARCH_x86)
         return unwind_read_bytes(&code, 2, address - 1) == 0 && code == 0xe890; /* nop; call */
 #else
-        return unwind_read_bytes(&code, 8, address - 4) == 0 && (__u32) code == 0xaa0003e0 && code >> 58 == 0x25; /* mov x0, x0; bl */
+        /* mov x0, x0; bl */
+        return unwind_read_bytes(&code, 8, address - 4) == 0 && (__u32) code == 0xaa0003e0 && code >> 58 == 0x25;
 #endif
 }
 
@@ -270,7 +271,8 @@ __noinline int unwind_guess(void) {
         state = &s->unwind.state;
         fp = state->regs[UNWIND_FP];
         far = fp - state->regs[UNWIND_SP] > GUESS_DISTANCE_MAX;
-        if (s->unwind.guessed_at != NOT_GUESSED && (fp == 0 || (!state->exact && begins_thread(state->pc))))
+        if (s->unwind.guessed_at != NOT_GUESSED &&
+            (unwind_is_marked(state) || (!state->exact && begins_thread(state->pc))))
                 return GUESS_END;
         /* Go does not keep the alignment that C has. */
         if (!(state->known & UNWIND_KNOWN(UNWIND_FP)) || (fp & 7) != 0 ||
@@ -411,8 +413,12 @@ __noinline int unwind_frame(void) {
                         end = guess == GUESS_STEP ? UNWIND_GOES_ON : RS_WALK_COMPLETE;
         }
         if (end != UNWIND_GOES_ON) {
-                /* What Go's threads begin with has been called by the function that makes them, and that by nobody. */
-                if (end == RS_WALK_BAD_RETURN && s->walk.n > 1 && begins_thread(s->frames[(s->walk.n - 2) & RS_FRAMES_MAX]))
+                /*
+                 * What Go's threads begin with has been called by the function that makes them, and that by nobody. These
+                 * are two frames of the user's. One with RS_FRAME_EXACT, which is above all addresses, is no such call's.
+                 */
+                if (end == RS_WALK_BAD_RETURN && s->walk.n > s->walk.nr_kernel + 1 &&
+                    begins_thread(s->frames[(s->walk.n - 2) & RS_FRAMES_MAX]))
                         end = RS_WALK_COMPLETE;
                 s->walk.end = end;
                 return STEP_ENDED;

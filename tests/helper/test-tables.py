@@ -63,7 +63,7 @@ RULES = [
     rule(CFA_DEREF, RSP, 160, ra=SIGNAL | AT_BASE, ra_offset=168, fp=AT_BASE, fp_offset=120),
     rule(CFA_REG, RBP, 16, fp=AT_CFA, fp_offset=-16),           # holder
 ]
-OF_INNER, OF_HOLDER = 2, 7
+OF_START, OF_INNER, OF_OUTER, OF_HOLDER = 1, 2, 3, 7
 FORMS = [f"form_{i}" for i in range(1, 14)]
 # Where each rule begins; framed has none. push %rbp is one byte, sub from %rsp four.
 ROWS = sorted([(S["_start"], 1), (S["outer"], 2), (S["outer"] + 4, 3), (S["framed"], 0), (S["middle"], 2),
@@ -244,6 +244,18 @@ def test_whole():
         run.tables.publish(run.pid + 1, run.start)
         run.more(20)
         check_stacks(*run.more(50), ((), NO_TABLES, False))
+
+
+def test_lost_frame_pointer():
+    """After a guess a frame pointer of 0 is the end; but not one that a rule has lost since, and which was 0 before."""
+    with Run() as run:
+        run.tables.publish(run.pid, run.start)
+        run.tables.set_rule(OF_START, rule())
+        run.more(20)
+        check_stacks(*run.more(), (CHAIN, COMPLETE, True))
+        run.tables.set_rule(OF_OUTER, rule(CFA_REG, RSP, 32, fp=UNDEFINED))
+        run.more(20)
+        check_stacks(*run.more(), (CHAIN, NO_RULE, True))
 
 
 def test_frame_pointers():
@@ -627,6 +639,6 @@ def test_hostile_signal():
 
 
 if __name__ == "__main__":
-    TESTS = [test_whole, test_frame_pointers, test_signal, test_children, test_calls, test_thread_of_go, test_remembered, test_secrets, test_false_end, test_fake_signal,
+    TESTS = [test_whole, test_lost_frame_pointer, test_frame_pointers, test_signal, test_children, test_calls, test_thread_of_go, test_remembered, test_secrets, test_false_end, test_fake_signal,
              test_scope, test_exec, test_hostile, test_hostile_signal]
     h.main(*[t for t in TESTS if t.__name__ in sys.argv[4:] or len(sys.argv) < 5])
