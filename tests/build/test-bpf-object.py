@@ -3,12 +3,15 @@
 """
 What the compiled programs may call, by where they run. Samplers interrupt anything, a hash's locked bucket
 included: they never update or delete. Nobody discards a ring record, since a discarded one stays readable. Of unwind
-tables, which the client writes, no place is looked at that was not masked to their size, and to the chunk; nor is a register
-that they name, nor user memory where they say whose address was not; and a call is looked for.
+tables, which the client writes, no place is looked at that was not masked to their size, and to within the chunk; nor is a register
+that they name that was not to within the registers, nor user memory where they say whose address was not; and a call is looked for.
 
     test-bpf-object.py OBJECT
 """
 
+import collections
+import copy
+import json
 import re
 import shutil
 import subprocess
@@ -19,14 +22,40 @@ from flow import Flow
 # Numbers from include/uapi/linux/bpf.h.
 MAP_UPDATE_ELEM, MAP_DELETE_ELEM, RINGBUF_DISCARD, PROBE_READ_USER = 2, 3, 133, 112
 RINGBUF_OUTPUT = 130
-# Where tables say which word of it is looked at, or written to.
+# Where tables say which word of it is looked at, or written to; and the arrays that these words are of.
 SCRATCH_BY_TABLES = ("unwind_frame",)
+ARRAYS = (("unwind", "state", "regs"), ("frames",))
 CALLS = r"== (232|-1811939328|2483027968)\b"  # call rel32 of x86-64, bl of aarch64
 
 
 def dump(path):
     tool = shutil.which("llvm-objdump") or shutil.which("llvm-objdump-14")
     return subprocess.run([tool, "-dr", path], check=True, stdout=subprocess.PIPE, text=True).stdout
+
+
+class Layout:
+    """Where in a struct what stands, in bytes."""
+
+    def __init__(self, path):
+        text = subprocess.run([shutil.which("bpftool") or "/usr/sbin/bpftool", "-j", "btf", "dump", "file", path], check=True,
+                              stdout=subprocess.PIPE, text=True).stdout
+        self.types = {t["id"]: t for t in json.loads(text)["types"]}
+
+    def struct(self, name):
+        return next(t for t in self.types.values() if t["kind"] == "STRUCT" and t["name"] == name)
+
+    def size(self, kind):
+        if kind["kind"] == "ARRAY":
+            return kind["nr_elems"] * self.size(self.types[kind["type_id"]])
+        return kind["size"] if "size" in kind else self.size(self.types[kind["type_id"]])
+
+    def member(self, name, path):
+        """Its first byte, and the one after its last."""
+        kind, at = self.struct(name), 0
+        for part in path:
+            member = next(m for m in kind["members"] if m["name"] == part)
+            at, kind = at + member["bits_offset"] // 8, self.types[member["type_id"]]
+        return at, at + self.size(kind)
 
 
 def calls_by_section(text):
@@ -91,7 +120,7 @@ def functions(text):
     found, function = {}, Function()
     for line in text.splitlines():
         name = re.match(r"[0-9a-f]+ <(\w+)>:", line)
-        instruction = re.match(r"\s+(\d+):\t(?:[0-9a-f]{2} ?)+\t(.*?)(?:\s+<.*>)?$", line)
+        instruction = re.match(r"\s+(\d+):\t(?:[0-9a-f]{2} ?)+\t(.*?)(?:\s+<[^<> ]*>)?$", line)
         relocated = re.match(r"\s+[0-9a-f]+:\s+R_BPF_\w+\s+(\S+)", line)
         if name and not name[1].startswith("LBB"):
             function = found.setdefault(name[1], Function())
@@ -104,24 +133,61 @@ def functions(text):
     return found
 
 
-def check_tables(check, text):
+class Places:
+    """
+    What is added to pointers into tables, and to those into the scratch where tables say what: found, {name of a function: how many};
+    arrays, those of the scratch that are looked at; wide, where what is added may be too much.
+    """
+
+    def __init__(self, parts, layout):
+        chunk, scratch = (layout.size(layout.struct(name)) for name in ("table_chunk", "scratch"))
+        self.found, self.arrays, self.wide = collections.Counter(), set(), []
+        for name, function in parts.items():
+            flow = Flow(function)
+            for at, into in flow.sums.items():
+                if self.is_chosen(name, into):
+                    self.found[name] += 1
+                    self.want(0 <= into.low <= into.high < (chunk if "rs_tables" in into.names else scratch), name, at)
+            for at, into in flow.accesses.items():
+                if self.is_chosen(name, into) and "rs_tables" in into.names:
+                    self.want(0 <= into.low <= into.high <= chunk, name, at)
+                elif self.is_chosen(name, into):
+                    ranges = {path[-1]: layout.member("scratch", path) for path in ARRAYS}
+                    of = [array for array, (start, end) in ranges.items() if start <= into.low <= into.high <= end]
+                    self.want(of, name, at)
+                    self.arrays.update(of)
+
+    @staticmethod
+    def is_chosen(name, into):
+        return "rs_tables" in into.names or ("rs_scratch" in into.names and name in SCRATCH_BY_TABLES)
+
+    def want(self, good, name, at):
+        if not good:
+            self.wide.append(f"{name}+{at}")
+
+
+def check_places(check, parts, layout):
+    places = Places(parts, layout)
+    # Each step of a search, and what is looked at after it.
+    check("the places within a chunk were found", {"table_find_process", "unwind_find_page", "on_exec"} <= set(places.found) and
+          places.found["unwind_find_mapping"] >= 17 and places.found["unwind_find_rule"] >= 11)
+    # In one function, or in those that were made part of it.
+    check("the registers and frames that rules choose were found", places.arrays == {path[-1] for path in ARRAYS})
+    check(f"each of {sum(places.found.values())} places, rows, registers and frames is masked to what there is {places.wide or ''}", not places.wide)
+    for name in ("unwind_find_page", *SCRATCH_BY_TABLES):
+        function = copy.copy(parts.get(name, Function()))
+        function.code = [re.sub(r" &= \d+$", " &= 2147483647", code) for code in function.code]
+        check(f"a wider mask in {name} would be seen", Places({name: function}, layout).wide)
+
+
+def check_tables(check, text, layout):
     parts = functions(text)
     looks = [(name, f, at) for name, f in parts.items() for at, to in enumerate(f.to) if to == "rs_tables"]
     check("the look-ups in unwind tables were found", {"table_find_process", "unwind_find_mapping", "unwind_find_page", "unwind_find_rule"} <=
           {name for name, _, _ in looks})
     bare = [f"{name}+{at}" for name, f, at in looks if not f.masks(at)]
     check(f"each of {len(looks)} look-ups in unwind tables is masked {bare or ''}", not bare)
-    sums = [(name, at, to, good) for name, f in parts.items() for at, (to, good) in Flow(f).sums.items()
-            if to == "rs_tables" or (to == "rs_scratch" and name in SCRATCH_BY_TABLES)]
-    places = [name for name, _, to, _ in sums if to == "rs_tables"]
-    # Each step of a search, and what is looked at after it.
-    check("the places within a chunk were found", {"table_find_process", "unwind_find_page", "on_exec"} <= set(places) and
-          places.count("unwind_find_mapping") >= 17 and places.count("unwind_find_rule") >= 11)
-    # A register, and a frame: in one function, or in those that were made part of it.
-    check("the registers and frames that rules choose were found",
-          {name for name, _, to, _ in sums if to == "rs_scratch"} == set(SCRATCH_BY_TABLES))
-    bare = [f"{name}+{at}" for name, at, _, good in sums if not good]
-    check(f"each of {len(sums)} places, rows, registers and frames is masked {bare or ''}", not bare)
+    check_places(check, parts, layout)
     # The walk by frame pointers is not one of tables, and looks at what is in a register.
     reads = [(name, f, at) for name, f in parts.items() if name != "walk_step"
              for at, code in enumerate(f.code) if code == f"call {PROBE_READ_USER}"]
@@ -156,7 +222,7 @@ def main():
           preempted and all(131 not in sections[name] for name in preempted))
     # A raw tracepoint is told when it is attached, by who may have been taken over; this, when it is loaded.
     check("no program attaches to whatever one likes", not [name for name in sections if name.startswith("raw_tp")])
-    check_tables(check, text)
+    check_tables(check, text, Layout(sys.argv[1]))
     return 1 if failed else 0
 
 
