@@ -24,7 +24,11 @@ TABLE_HEADER = bytes((1, 0x1b, 0x03, 0x3b))
 # Programs that are stripped have no such name; of these it is the file's entry.
 ROOTS = {"_start", "_dl_start_user", "__libc_start_main", "__libc_start_call_main", "start_thread", "thread_start",
          "clone", "__clone", "clone3", "__clone3", "runtime.clone", "runtime.clone.abi0"}
+# Of Go's own functions those that a goroutine or a thread of Go's may begin with: some are run by `go`, or within a closure that is.
+GO_ROOTS = re.compile(r"runtime\.((main|mstart|mcall|systemstack|morestack|rt0_go|goexit|bgsweep|bgscavenge|forcegchelper|gcBgMarkWorker|"
+                      r"runfinq|runFinalizers|runCleanups)(\.abi0)?|.*\.(func|gowrap)[0-9.]+)")
 IN_KERNEL = ("[kernel]", 0)  # in place of all of the kernel's frames
+CUT = ("[cut]", 0)  # in front of a stack that lacks its beginning, where it is beside others
 
 
 class Image:
@@ -97,8 +101,14 @@ SAMPLES = """
 
 
 def is_root(image, address, symbol, go):
-    """Goroutines begin with any function, of which the walk says that it came from where they do."""
-    return symbol in ROOTS or image.is_entry(address) or (go and bool(image.loads))
+    """
+    Goroutines begin with whatever function the program says, which no name tells: of a program in Go it is the walk's own word
+    that a stack is whole, but for functions that none can begin with, as most of Go's own and those of libraries.
+    """
+    if symbol in ROOTS or image.is_entry(address):
+        return True
+    return go and bool(image.loads) and ".so" not in image.name and (
+        not (symbol or "").startswith("runtime.") or bool(GO_ROOTS.fullmatch(symbol)))
 
 
 def of_recording(path, comm, images, go=False):
@@ -143,19 +153,21 @@ class PerfScript:
 
     def __init__(self, images, comm, begins):
         self.images, self.comm, self.begins = images, comm, begins
-        self.known = {}
+        self.known = {}  # by place in a file: the function, and whether programs begin there, whatever else has been seen
         self.stacks = Stacks(collections.Counter(), collections.Counter(), collections.Counter(), [0])
 
     def frame(self, offset, path):
         if (offset, path) not in self.known:
             image = self.images.get(path)
-            self.known[offset, path] = image.function(image.address_at(offset))
+            address = image.address_at(offset)
+            self.known[offset, path] = image.function(address), image.is_entry(address)
         return self.known[offset, path]
 
     def add(self, addresses):
-        frames = tuple(self.frame(*a) for a in reversed(addresses) if a[0] < KERNEL)
+        found = [self.frame(*a) for a in reversed(addresses) if a[0] < KERNEL]
+        frames = tuple(function for function, _ in found)
         self.stacks.frames[0] += len(frames)
-        whole = frames and frames[0] in self.begins
+        whole = found and (frames[0] in self.begins or found[0][1])
         (self.stacks.whole if whole else self.stacks.cut)[frames + (IN_KERNEL,) * (len(frames) < len(addresses))] += 1
 
     def read(self, lines):
@@ -182,13 +194,17 @@ def without_beginning(stack, begins):
 
 
 def compare(ours, theirs, n=100):
-    """Of our hottest stacks: the part of their weight that is in stacks which the other run has as well; and those it has not."""
+    """
+    Of our hottest stacks, cut ones among them: the part of their weight that is in stacks which are whole and which the other run
+    has as well; and those that are not.
+    """
     begins = beginnings(ours)
     known = {without_beginning(stack, begins) for stack in theirs.whole}
     hottest = collections.Counter()
     for stack, samples in ours.whole.items():
         hottest[without_beginning(stack, begins)] += samples
+    for stack, samples in ours.cut.items():
+        hottest[(CUT,) + stack] += samples
     hottest = hottest.most_common(n)
-    weight = sum(samples for _, samples in hottest)
     missing = [(samples, stack) for stack, samples in hottest if stack not in known]
-    return 1 - sum(samples for samples, _ in missing) / max(1, weight), missing
+    return sum(samples for stack, samples in hottest if stack in known) / max(1, sum(samples for _, samples in hottest)), missing

@@ -372,8 +372,8 @@ def print_slopes(results):
 
 def goal(text, values, limit, form):
     """values: (where, value). Reached where all are; and where not, it says so."""
-    good = all(v <= limit for _, v in values)
-    print(f"{'reached' if good else 'NOT reached'}: {text}: " + ", ".join(f"{form(v)} at {w}" for w, v in values))
+    good = values and all(v <= limit for _, v in values)
+    print(f"{'reached' if good else 'NOT reached'}: {text}: " + (", ".join(f"{form(v)} at {w}" for w, v in values) or "of none"))
 
 
 def print_goals(measured, start):

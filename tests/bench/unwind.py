@@ -7,6 +7,10 @@ program runs under `ringside record --unwind=table` (as an ordinary user, over t
 statistics of BPF programs, alone under Ringside with tables, with frame pointers, and under a program that
 takes the stack with bpf_get_stack().
 
+A stack is whole if its walk said so and it begins where programs and threads do, by name. Goroutines begin with any
+function: of programs in Go it is the walk's word, but for functions that none can begin with. The hundred hottest
+stacks are those of all, and one that is cut is not as perf's.
+
 The tables are made anew for each program in its first run. CPU time of the profilers is that of control groups,
 where the program itself is in none that counts. Runs inside bus-env; unwind.sh does that.
 """
@@ -349,8 +353,8 @@ def print_goals(results, cold, cached):
 
     def at_least(text, values, limit):
         """goal() knows limits from above."""
-        good = all(v >= limit for _, v in values)
-        print(f"{'reached' if good else 'NOT reached'}: {text}: " + ", ".join(f"{percent(v)} at {w}" for w, v in values))
+        good = values and all(v >= limit for _, v in values)
+        print(f"{'reached' if good else 'NOT reached'}: {text}: " + (", ".join(f"{percent(v)} at {w}" for w, v in values) or "of none"))
 
     def values(key, *names):
         return [(name, r[key]) for name, r in results.items() if not names or name in names]
@@ -366,6 +370,7 @@ def print_goals(results, cold, cached):
              [(name, r["agreement"]) for name, r in known.items()], AGREEMENT)
     print("   of these a second run of Ringside's has: " +
           ", ".join(f"{percent(r['self_agreement'])} at {name}" for name, r in known.items()))
+    print("   left out, since perf has next to none that are whole: " + (", ".join(r for r in results if r not in known) or "none"))
     goal(f"in the kernel at most {FRAME_NS} ns a frame, all of a sample counted", values("frame_ns"), FRAME_NS,
          lambda v: f"{v:.0f}")
     print("   of these, what is more than with frame pointers, by the frames that are more: " + ", ".join(
