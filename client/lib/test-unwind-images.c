@@ -282,6 +282,44 @@ static void test_of_file(_unused_ void **state) {
         assert_return_code(close(fd), errno);
 }
 
+static bool is_mapped(const uint8_t *at) {
+        unsigned char page;
+
+        return mincore((void *) at, 4096, &page) == 0 || errno != ENOMEM;
+}
+
+/* What somebody else has put where more was to be mapped stays his. */
+static void test_place_of_another(_unused_ void **state) {
+        const size_t size = 8U << 20, mapped = RS_TABLE_HEAP_AT, step = 2U << 20;
+        uint8_t *memory = mmap(NULL, size, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0), *other;
+        UnwindExtent none;
+        UnwindMemory *m;
+
+        assert_ptr_not_equal(memory, MAP_FAILED);
+        assert_return_code(unwind_memory_new_of_file(&m, memory, size, -1, mapped), 0);
+        unwind_memory_unmap(m);
+        for (size_t at = 0; at < size; at += step)
+                assert_false(is_mapped(memory + at));
+        unwind_memory_free(m);
+
+        memory = mmap(NULL, size, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+        assert_ptr_not_equal(memory, MAP_FAILED);
+        other = mmap(memory + mapped, 4096, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED, -1, 0);
+        assert_ptr_not_equal(other, MAP_FAILED);
+        *other = 77;
+        assert_return_code(unwind_memory_new_of_file(&m, memory, size, -1, mapped), 0);
+        assert_int_equal(unwind_memory_take(m, 1, 0, &none), -ENOBUFS);
+        unwind_memory_unmap(m);
+        unwind_memory_free(m);
+        assert_true(is_mapped(other));
+        assert_int_equal(*other, 77);
+        assert_false(is_mapped(memory));
+        assert_false(is_mapped(memory + mapped - 4096));
+        assert_false(is_mapped(memory + mapped + step));
+        assert_false(is_mapped(memory + size - 4096));
+        assert_return_code(munmap(other, step), errno);
+}
+
 static void test_rules(void **state) {
         Fixture *f = *state;
         struct rs_table_rule rule = { .cfa = RS_CFA_REG, .reg = 7 };
@@ -732,6 +770,7 @@ int main(void) {
                 cmocka_unit_test_setup_teardown(test_heap, set_up, tear_down),
                 cmocka_unit_test(test_sizes),
                 cmocka_unit_test(test_of_file),
+                cmocka_unit_test(test_place_of_another),
                 cmocka_unit_test_setup_teardown(test_rules, set_up, tear_down),
                 cmocka_unit_test_setup_teardown(test_slots, set_up, tear_down),
                 cmocka_unit_test_setup_teardown(test_table, set_up, tear_down),

@@ -20,7 +20,8 @@ typedef struct Slot {
 struct UnwindMemory {
         uint8_t *memory;
         uint64_t size, mapped;
-        int fd; /* of what is not mapped yet */
+        uint64_t lost; /* bytes behind what is mapped whose place may be another's */
+        int fd;        /* of what is not mapped yet */
         uint32_t n_chunks;
         uint64_t *free_from; /* for each chunk of the heap: when it can be used, TAKEN, or IDLE */
         Table rules;         /* what is in them -> number */
@@ -69,6 +70,14 @@ UnwindMemory *unwind_memory_free(UnwindMemory *m) {
         return NULL;
 }
 
+void unwind_memory_unmap(UnwindMemory *m) {
+        uint64_t end = m->mapped + m->lost;
+
+        (void) munmap(m->memory, m->mapped);
+        if (end < m->size)
+                (void) munmap(m->memory + end, m->size - end);
+}
+
 /* ---- the heap ---- */
 
 static uint64_t chunks_for(uint64_t bytes) {
@@ -88,7 +97,9 @@ static int map_up_to(UnwindMemory *m, uint64_t end) {
                  * The place may be free by then, and is kept again; but not tried again, for it may be another's. What is
                  * mapped is all there is from now on: who wants more has to evict something.
                  */
-                (void) mmap(at, size, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED_NOREPLACE, -1, 0);
+                if (mmap(at, size, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED_NOREPLACE, -1, 0) ==
+                    MAP_FAILED)
+                        m->lost = size;
                 m->n_chunks = (uint32_t) ((m->mapped - RS_TABLE_HEAP_AT) / RS_TABLE_CHUNK);
                 return -ENOBUFS;
         }

@@ -40,6 +40,11 @@ DEFINE_CLEANUP(UnwindMemory, unwind_memory_free)
  * since the kernel enters each page of such a mapping at once. fd must outlive it, too.
  */
 int unwind_memory_new_of_file(UnwindMemory **ret, void *memory, size_t size, int fd, size_t mapped);
+/*
+ * Unmaps the memory, and the place that is kept behind it. Where more could not be mapped, and the place was not free, it is
+ * left as it is: it is kept still, which takes no memory, or another's.
+ */
+void unwind_memory_unmap(UnwindMemory *memory);
 
 /* The lowest room there is. -ENOBUFS: there is none now, or it could not be mapped, and the heap ends before it. */
 int unwind_memory_take(UnwindMemory *memory, uint64_t bytes, uint64_t now, UnwindExtent *ret);

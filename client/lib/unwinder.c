@@ -13,7 +13,6 @@
 #include "unwinder.h"
 
 #include <pthread.h>
-#include <sys/mman.h>
 
 #include "due-heap.h"
 #include "proc-file.h"
@@ -101,10 +100,9 @@ struct Unwinder {
         bool untold; /* the ring had no room for records of processes; by whoever is the last to look */
 
         /* The thread's. */
-        void *bytes; /* of the tables */
-        size_t size;
+        bool owns_memory; /* and fd */
         int fd;
-        UnwindMemory *memory;
+        UnwindMemory *memory; /* of the tables */
         UnwindCache *cache; /* NULL: there is no place for one */
         UnwindImages *images;
         Symbolizer *symbolizer;
@@ -641,11 +639,11 @@ static void unwinder_destroy(Unwinder *u) {
         (void) symbolizer_free(u->symbolizer);
         (void) unwind_images_free(u->images);
         (void) unwind_cache_free(u->cache);
-        (void) unwind_memory_free(u->memory);
-        if (u->bytes) {
-                (void) munmap(u->bytes, u->size);
+        if (u->owns_memory) {
+                unwind_memory_unmap(u->memory);
                 close_fd(u->fd);
         }
+        (void) unwind_memory_free(u->memory);
         due_heap_done(&u->due);
         unwind_queue_done(&u->queue);
         free(u);
@@ -690,8 +688,7 @@ int unwinder_new(Unwinder **ret, void *memory, size_t size, int fd, size_t mappe
                 unwinder_destroy(u);
                 return r;
         }
-        u->bytes = memory;
-        u->size = size;
+        u->owns_memory = true;
         u->fd = fd;
         *ret = u;
         return 0;
