@@ -28,6 +28,7 @@ struct Symbolizer {
         bool not_final;
         int refresh_result;
         unsigned file; /* the one the next refresh finds */
+        unsigned rewritten; /* the one that stands in the file that is told next, 0: none */
 };
 
 /* What is told has the number of its file as inode. */
@@ -101,13 +102,23 @@ bool address_space_contradicts(const AddressSpace *space, const ToldMapping *tol
         return file != 0 && file != told->inode;
 }
 
-int address_space_tell(AddressSpace *space, const ToldMapping *told) {
-        bool other = address_space_contradicts(space, told);
+bool address_space_forget_rewritten(AddressSpace *space, const ToldMapping *told) {
+        return space->symbolizer->rewritten != 0 && told_find(space, told->start) == told->inode;
+}
 
-        if (told_find(space, told->start) == told->inode)
+int address_space_tell(AddressSpace *space, const ToldMapping *told) {
+        bool rewritten = address_space_forget_rewritten(space, told);
+        bool other = rewritten || address_space_contradicts(space, told);
+
+        if (!rewritten && told_find(space, told->start) == told->inode)
                 return TOLD_KNOWN;
         assert_true(space->n_told < ELEMENTSOF(space->told));
-        space->told[space->n_told++] = *told;
+        space->told[space->n_told] = *told;
+        if (rewritten) {
+                space->told[space->n_told].inode = space->symbolizer->rewritten;
+                space->symbolizer->rewritten = 0;
+        }
+        space->n_told++;
         space->generation++;
         return other ? TOLD_OTHER : TOLD_NEW;
 }
@@ -999,6 +1010,22 @@ static void test_wait_and_contradict(void **state) {
         expect(f, FILES, "0|/bin/three 0|/bin/one 1|/bin/one 2|/bin/two 3|/bin/three");
 }
 
+/* The same where it is the file that was written anew, which no number tells. */
+static void test_wait_and_rewrite(void **state) {
+        Fixture *f = *state;
+
+        gone(f);
+        STACK(f, 1, 0x5100);
+        tell(f, PID, 0x1000, 0x2000, 1);
+        sample(f, PID, PID, 0x1100, 1, RINGSIDE_WALK_COMPLETE); /* its caller is not mapped */
+        assert_int_equal(written(f), 0);
+        f->symbolizer.rewritten = 2;
+        tell(f, PID, 0x1000, 0x2000, 1);
+        sample_at(f, 1 * MSEC, PID, 0x1100);
+        assert_int_equal(written(f), 2);
+        expect(f, FILES, "0|/bin/one 0|/bin/two");
+}
+
 /* An exec while a sample of the program before waits. */
 static void test_wait_and_exec(void **state) {
         Fixture *f = *state;
@@ -1061,7 +1088,7 @@ int main(void) {
                 TEST(test_exec_and_fork),  TEST(test_pid_used_again),   TEST(test_nobody_told), TEST(test_refresh_limit),
                 TEST(test_tree_is_shared), TEST(test_kernel_names),     TEST(test_kernel_names_late),
                 TEST(test_no_kernel_names), TEST(test_rows), TEST(test_kernel_threads), TEST(test_idle_by_counter), TEST(test_wait_until_told),
-                TEST(test_wait_and_contradict), TEST(test_wait_and_exec), TEST(test_wait_in_vain),
+                TEST(test_wait_and_contradict), TEST(test_wait_and_rewrite), TEST(test_wait_and_exec), TEST(test_wait_in_vain),
                 TEST(test_wait_is_bounded), TEST(test_mappings), TEST(test_stacks_in_a_row),
                 TEST(test_stacks_in_a_row_of_others), TEST(test_stacks_in_a_row_replaced), TEST(test_places_are_asked_for_once),
                 TEST(test_weights), TEST(test_seen_after_its_end),

@@ -867,14 +867,14 @@ static int handle_mapping(Writer *writer, const RingsideRecord *record) {
         r = processes_get(&writer->processes, record->pid, record->mapping.process_start, &process);
         if (r < 0 || process->kernel)
                 return r;
-        if (address_space_contradicts(process->space, &told)) {
+        told.gone = process->gone;
+        if (address_space_contradicts(process->space, &told) || address_space_forget_rewritten(process->space, &told)) {
                 r = settle_process(process, writer);
                 if (r < 0)
                         return r;
         }
         if (address_space_pass(process->space, writer->stream_time))
                 process_invalidate(&writer->processes, process);
-        told.gone = process->gone;
         r = address_space_tell(process->space, &told);
         if (r == -ENOMEM)
                 return r;
