@@ -369,16 +369,13 @@ static int find_told_file(AddressSpace *space, const ToldMapping *told, SymbolFi
 
 bool address_space_forget_rewritten(AddressSpace *space, const ToldMapping *told) {
         const Mapping *mapping = find_mapping(space, told->start);
-        Refresh refresh = { .dir = PROCESS_DIR_INIT, .pid = space->pid, .told_at = told->time };
+        Refresh refresh = { .dir = PROCESS_DIR_INIT, .pid = space->pid, .told_at = told->time, .gone = told->gone };
         bool rewritten;
 
-        if (!mapping || mapping->inode == 0)
+        if (!mapping || mapping->inode == 0 || address_space_contradicts(space, told))
                 return false;
-        if (!told->gone && !mapping->file->hold) /* what is held need not be looked for */
-                process_dir_find(&refresh.dir, symbolizer_get_proc(space->symbolizer), space->pid);
-        rewritten = symbolizer_is_rewritten(mapping->file, &refresh);
+        rewritten = symbolizer_forget_rewritten(space->symbolizer, mapping->file, &refresh);
         process_dir_done(&refresh.dir);
-        mapping->file->forgotten |= rewritten;
         return rewritten;
 }
 

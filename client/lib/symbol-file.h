@@ -31,10 +31,14 @@ struct SymbolFile {
         SymbolTable *symbols; /* NULL: none, or not yet */
         bool loaded;          /* symbols were looked for */
         bool forgotten;       /* to be opened again, where it is met and can be */
-        bool opened;          /* the next three are known */
+        bool written_over;    /* another one stands in it, even if its time and size should be set back */
+        bool opened;          /* the next four are known */
         dev_t st_dev;
         ino_t st_ino;
         struct timespec mtime;
+        uint64_t birth;   /* ns CLOCK_REALTIME, 0: the file system does not say */
+        uint64_t made;    /* ns CLOCK_MONOTONIC, as the next one */
+        uint64_t checked; /* when it still was what had been opened */
         bool own_path;    /* its path led to it from our own root */
         uint64_t proven;  /* ns CLOCK_BOOTTIME: what was told then, or since, may have been it */
         struct HeldFile *hold; /* NULL: it is not held open but to be read */

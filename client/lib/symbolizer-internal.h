@@ -25,8 +25,11 @@ uint64_t symbolizer_get_serial(Symbolizer *symbolizer);
 
 /* The file of a line of maps, opened where it is new. Never NULL after success; fails with -ENOMEM only. */
 int symbolizer_get_file(Symbolizer *symbolizer, Refresh *refresh, const MapsLine *line, SymbolFile **ret);
-/* The same file by its numbers, and another by size or time; and it was that already when it was told of. */
-bool symbolizer_is_rewritten(const SymbolFile *file, Refresh *refresh);
+/*
+ * Whether it is the same file by its numbers, and another by size or time; and was that already when it was told of. Then
+ * what is known is forgotten. Not looked at more often than file systems tell the time, for that is done for what is known.
+ */
+bool symbolizer_forget_rewritten(Symbolizer *symbolizer, SymbolFile *file, Refresh *refresh);
 int symbolizer_get_unknown(Symbolizer *symbolizer, SymbolFile **ret);
 
 /* The name of address, an ELF address, in file: NULL where there is none. Fails with -ENOMEM only. */

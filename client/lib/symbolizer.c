@@ -7,7 +7,8 @@
  * as libraries where many processes are started, are held for that time, and need not be looked for.
  *
  * Names stay valid until the end, so neither files nor their symbols are ever dropped; what keeps
- * memory in bounds are the caps of the readers.
+ * memory in bounds are the caps of the readers. And since who owns a file sets its time as often as he likes, there are
+ * only so many versions of one.
  */
 
 #include "symbolizer.h"
@@ -27,6 +28,8 @@
 #define N_BUCKETS 4096U
 #define NSEC_PER_SEC UINT64_C(1000000000)
 #define TICK_MAX (NSEC_PER_SEC / 100)
+/* Of one file. More only a second after the last one, and each next one after twice that time. */
+#define VERSIONS_MAX 8U
 #define OPEN_MAX_ 256U /* files kept open at once, of the 1,024 fds a process usually has */
 #define HELD_MAX 64U   /* and those that have been read */
 
@@ -41,8 +44,10 @@ typedef struct FileQuery {
         SymbolFile **bucket; /* where it is or will be */
         FileIdentities *identities;
         bool own_path;       /* the path led to it from our own root */
+        bool refused;        /* it was written too often */
         int fd;              /* negative: could not be opened */
         struct stat st;
+        uint64_t birth;      /* as a file has it, where it is a new one */
 } FileQuery;
 
 struct InternedName {
@@ -302,9 +307,30 @@ static bool is_too_young(const Refresh *refresh, int fd) {
 /* What fstat() says is what it said of a file that was opened for the same numbers. */
 static SymbolFile *find_opened(const FileQuery *q) {
         for (SymbolFile *file = *q->bucket; file; file = file->next)
-                if (is_file_of(file, q->line) && is_same_file(file, &q->st))
+                if (is_file_of(file, q->line) && !file->written_over && is_same_file(file, &q->st))
                         return file;
         return NULL;
+}
+
+static uint64_t get_birth(int fd) {
+        struct statx stx;
+
+        if (statx(fd, "", AT_EMPTY_PATH, STATX_BTIME, &stx) < 0 || !(stx.stx_mask & STATX_BTIME))
+                return 0;
+        return to_ns(stx.stx_btime.tv_sec, stx.stx_btime.tv_nsec);
+}
+
+/* A file that only has the number of one that was removed, as compilers' do, is none of its versions. */
+static bool is_written_too_often(const FileQuery *q, uint64_t now) {
+        uint64_t last = 0;
+        unsigned n = 0;
+
+        for (const SymbolFile *file = *q->bucket; file; file = file->next)
+                if (is_file_of(file, q->line) && is_same_inode(file, &q->st) && file->birth == q->birth) {
+                        last = MAX(last, file->made);
+                        n++;
+                }
+        return n >= VERSIONS_MAX && now - last < NSEC_PER_SEC << MIN(n - VERSIONS_MAX, 30U);
 }
 
 /*
@@ -401,17 +427,28 @@ static SymbolFile *find_held(const FileQuery *q) {
         return NULL;
 }
 
-bool symbolizer_is_rewritten(const SymbolFile *file, Refresh *refresh) {
+bool symbolizer_forget_rewritten(Symbolizer *s, SymbolFile *file, Refresh *refresh) {
         _cleanup_close_ int path_fd = -1;
         int fd = file->hold ? file->hold->fd : -1;
+        uint64_t now = now_ns(CLOCK_MONOTONIC);
         struct stat st;
 
-        if (!file->opened)
+        if (!file->opened || (file->checked != 0 && now < file->checked + TICK_MAX))
                 return false;
-        if (fd < 0)
+        if (fd < 0) {
+                if (!refresh->gone)
+                        process_dir_find(&refresh->dir, s->proc, refresh->pid);
                 fd = path_fd = process_dir_find_file(&refresh->dir, file->mapped.path, /* nofollow= */ false);
-        return fd >= 0 && fstat(fd, &st) >= 0 && is_same_inode(file, &st) && !is_same_file(file, &st) &&
-               !is_too_young(refresh, fd);
+        }
+        if (fd < 0 || fstat(fd, &st) < 0 || !is_same_inode(file, &st) ||
+            (is_same_file(file, &st) && !file->written_over)) {
+                file->checked = now;
+                return false;
+        }
+        if (is_too_young(refresh, fd)) /* for this mapping, not for one that is told of later */
+                return false;
+        file->forgotten = file->written_over = true;
+        return true;
 }
 
 /* Takes fd over. */
@@ -439,7 +476,8 @@ static SymbolFile *find_known(const FileQuery *q) {
         if (q->fd >= 0)
                 return find_opened(q);
         for (SymbolFile *file = *q->bucket; file; file = file->next)
-                if (is_file_of(file, q->line) && (file->held == q->refresh->serial || !file->opened) &&
+                if (is_file_of(file, q->line) && !file->written_over &&
+                    (!file->opened || (file->held == q->refresh->serial && !q->refused)) &&
                     strcmp(file->mapped.path, q->path) == 0)
                         return file;
         return NULL;
@@ -519,6 +557,7 @@ static int read_elf(SymbolFile *file, FileQuery *q) {
         file->st_dev = q->st.st_dev;
         file->st_ino = q->st.st_ino;
         file->mtime = q->st.st_mtim;
+        file->made = now_ns(CLOCK_MONOTONIC);
         file->mapped.size = (uint64_t) q->st.st_size;
         r = elf_file_new_take_fd(&elf, q->fd);
         if (r < 0)
@@ -539,6 +578,7 @@ static int new_file(Symbolizer *s, FileQuery *q, SymbolFile **ret) {
         file->mapped.dev_minor = q->line->dev_minor;
         file->mapped.inode = q->line->inode;
         file->mapped.deleted = q->deleted;
+        file->birth = q->birth;
         r = q->fd >= 0 ? read_elf(file, q) : -ESTALE;
         if (r == -ENOMEM)
                 return r;
@@ -594,8 +634,16 @@ static int get_mapped(Symbolizer *s, FileQuery *q, SymbolFile **ret) {
                 if (q->fd < 0)
                         q->fd = open_by_exe(q);
         }
-        found = q->fd >= 0;
         file = find_known(q);
+        if (!file && q->fd >= 0)
+                q->birth = get_birth(q->fd);
+        if (!file && q->fd >= 0 && is_written_too_often(q, now_ns(CLOCK_MONOTONIC))) {
+                /* Then it has no names: those of another version would be wrong. */
+                q->fd = close_fd(q->fd);
+                q->refused = true;
+                file = find_known(q);
+        }
+        found = q->fd >= 0;
         if (file)
                 r = file->forgotten && q->fd >= 0 ? open_again(s, file, q) : 0;
         else

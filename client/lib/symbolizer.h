@@ -113,12 +113,12 @@ enum {
 };
 /* In the order of their times, but for late ones. One of the above, or -ENOMEM. */
 int address_space_tell(AddressSpace *space, const ToldMapping *told);
-/* Whether telling it would return TOLD_OTHER. */
+/* Whether what is known there is something else; then telling it returns TOLD_OTHER. */
 bool address_space_contradicts(const AddressSpace *space, const ToldMapping *told);
 /*
  * Whether the file that is known where a mapping is told of was written in between, by what its path leads to in the
  * process. Then the next refresh opens it again, and takes it for another. A file that was replaced is no such one: who has it
- * mapped has the old one still.
+ * mapped has the old one still. False where the mapping contradicts what is known.
  */
 bool address_space_forget_rewritten(AddressSpace *space, const ToldMapping *told);
 /*

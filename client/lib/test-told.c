@@ -16,6 +16,7 @@
 #include <sys/stat.h>
 #include <sys/sysmacros.h>
 #include <sys/wait.h>
+#include <time.h>
 
 #include <cmocka.h>
 
@@ -29,6 +30,31 @@
 
 __attribute__((noinline, used)) static int function_that_is_told(int n) {
         return n * 7 + 1;
+}
+
+static uint64_t own_time; /* ns CLOCK_MONOTONIC, 0: it goes by as it does */
+static unsigned older;    /* s: so much earlier files were born than they were */
+
+int __real_clock_gettime(clockid_t clock, struct timespec *ret);
+int __wrap_clock_gettime(clockid_t clock, struct timespec *ret);
+
+int __wrap_clock_gettime(clockid_t clock, struct timespec *ret) {
+        int r = __real_clock_gettime(clock, ret);
+
+        if (clock == CLOCK_MONOTONIC && own_time > 0)
+                *ret = (struct timespec){ .tv_sec = (time_t) (own_time / SEC), .tv_nsec = (long) (own_time % SEC) };
+        return r;
+}
+
+int __real_statx(int fd, const char *path, int flags, unsigned mask, struct statx *ret);
+int __wrap_statx(int fd, const char *path, int flags, unsigned mask, struct statx *ret);
+
+int __wrap_statx(int fd, const char *path, int flags, unsigned mask, struct statx *ret) {
+        int r = __real_statx(fd, path, flags, mask, ret);
+
+        ret->stx_btime.tv_sec -= older;
+        ret->stx_mask |= older > 0 ? STATX_BTIME : 0;
+        return r;
 }
 
 typedef struct Fixture {
@@ -96,6 +122,8 @@ static int setup(void **state) {
 static int teardown(void **state) {
         Fixture *f = *state;
 
+        own_time = 0;
+        older = 0;
         address_space_free(f->space);
         symbolizer_free(f->symbolizer);
         run("rm -rf '%s'", f->dir);
@@ -236,6 +264,95 @@ static void test_rewritten_before(void **state) {
         m.time = now_ns(CLOCK_BOOTTIME);
         assert_int_equal(address_space_tell(f->space, &m), TOLD_OTHER);
         expect(f, BASE, f->paths[0], "function_that_is_told");
+}
+
+static void set_time_of(Fixture *f, size_t file, unsigned seconds) {
+        const struct timespec times[] = { { .tv_sec = seconds }, { .tv_sec = seconds } };
+
+        assert_return_code(utimensat(AT_FDCWD, f->paths[file], times, 0), errno);
+}
+
+static uint64_t find_id(Fixture *f, uint64_t base) {
+        Resolved resolved;
+
+        assert_return_code(address_space_resolve(f->space, base + f->at, false, &resolved), 0);
+        return resolved.file->id;
+}
+
+/* Its owner sets its time, to what it was even, as often as he likes: that is no way to have it read as often. */
+static void test_rewritten_too_often(void **state) {
+        Fixture *f = *state;
+        ToldMapping m = mapping(f, 0, now_ns(CLOCK_BOOTTIME)), other = m;
+
+        run("mkdir %s/77; ln -s / %s/77/root", f->proc, f->proc);
+        other.start += BASE;
+        other.end += BASE;
+        own_time = SEC;
+        set_time_of(f, 0, 1);
+        assert_int_equal(address_space_tell(f->space, &m), TOLD_NEW);
+        for (unsigned i = 1; i < 8; i++) {
+                own_time += SEC / 50;
+                set_time_of(f, 0, 1 + i % 2);
+                assert_int_equal(address_space_tell(f->space, &m), TOLD_OTHER);
+                expect(f, BASE, f->paths[0], "function_that_is_told");
+                assert_int_equal(find_id(f, BASE), 1 + i);
+        }
+        own_time += SEC / 50;
+        set_time_of(f, 0, 1);
+        assert_int_equal(address_space_tell(f->space, &other), TOLD_NEW);
+        expect(f, 2 * BASE, f->paths[0], NULL);
+        assert_int_equal(find_id(f, 2 * BASE), 9);
+        assert_int_equal(address_space_tell(f->space, &m), TOLD_OTHER);
+        expect(f, BASE, f->paths[0], NULL);
+        own_time += SEC / 50;
+        set_time_of(f, 0, 2);
+        assert_int_equal(address_space_tell(f->space, &m), TOLD_KNOWN);
+        assert_int_equal(find_id(f, BASE), 9);
+
+        /* But it may have been built anew: where it is mapped next some time later it has names, and then after twice that time. */
+        for (unsigned i = 0; i < 2; i++) {
+                own_time += (i + 1) * SEC;
+                set_time_of(f, 0, 3 + i);
+                other.start += BASE;
+                other.end += BASE;
+                assert_int_equal(address_space_tell(f->space, &other), TOLD_NEW);
+                expect(f, other.start, f->paths[0], "function_that_is_told");
+        }
+        own_time += 3 * SEC;
+        set_time_of(f, 0, 5);
+        other.start += BASE;
+        other.end += BASE;
+        assert_int_equal(address_space_tell(f->space, &other), TOLD_NEW);
+        expect(f, other.start, f->paths[0], NULL);
+        /* What only has its number is another file. */
+        older = 60;
+        other.start += BASE;
+        other.end += BASE;
+        assert_int_equal(address_space_tell(f->space, &other), TOLD_NEW);
+        expect(f, other.start, f->paths[0], "function_that_is_told");
+}
+
+/* What is known is looked at no more often than a file's time can change, and where something else is told not at all. */
+static void test_looked_at_once(void **state) {
+        Fixture *f = *state;
+        ToldMapping m = mapping(f, 0, now_ns(CLOCK_BOOTTIME)), again = m, other = mapping(f, 1, now_ns(CLOCK_BOOTTIME));
+        Resolved resolved;
+
+        run("mkdir %s/77; ln -s / %s/77/root", f->proc, f->proc);
+        again.start += BASE;
+        again.end += BASE;
+        own_time = SEC;
+        assert_int_equal(address_space_tell(f->space, &m), TOLD_NEW);
+        assert_int_equal(address_space_tell(f->space, &again), TOLD_NEW);
+        expect(f, BASE, f->paths[0], "function_that_is_told");
+        assert_int_equal(address_space_tell(f->space, &m), TOLD_KNOWN);
+        set_time_of(f, 0, 1);
+        assert_int_equal(address_space_tell(f->space, &m), TOLD_KNOWN);
+        own_time += SEC / 50;
+        assert_int_equal(address_space_tell(f->space, &other), TOLD_OTHER);
+        assert_int_equal(address_space_resolve(f->space, again.start + f->at, false, &resolved), 0);
+        assert_true(resolved.final);
+        assert_int_equal(address_space_tell(f->space, &again), TOLD_OTHER);
 }
 
 static void test_rewritten(void **state) {
@@ -517,7 +634,7 @@ int main(void) {
                 TEST(test_other_program),
                 TEST(test_other_file), TEST(test_no_file),  TEST(test_flood),     TEST(test_others_not_opened),
                 TEST(test_other_mount), TEST(test_held),    TEST(test_rewritten), TEST(test_rewritten_by_path),
-                TEST(test_rewritten_before),
+                TEST(test_rewritten_before), TEST(test_rewritten_too_often), TEST(test_looked_at_once),
         };
 
         return cmocka_run_group_tests(tests, NULL, NULL);
