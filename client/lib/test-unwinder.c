@@ -536,6 +536,7 @@ static void test_too_much(void **state) {
         set_refused(-EFBIG);
         note(f, &child, RINGSIDE_PROCESS_SEEN, 1);
         assert_true(wait_for(f, &child, has_this_list, RS_TABLE_FRAME_POINTERS));
+        assert_true(wait_for(f, &child, has_read, 1)); /* which is told later */
         readings = statistics(f).readings;
         for (int i = 0; i < 10; i++) {
                 note_sample(f, &child, RINGSIDE_WALK_NO_MAPPING);
@@ -574,9 +575,12 @@ static void test_hidden(void **state) {
 
         note(f, &child, RINGSIDE_PROCESS_SEEN, 1);
         assert_true(wait_for(f, &child, has_address, find_mapped(child.pid, "[vdso]", NULL, 0, NULL)));
+        assert_true(wait_for(f, &child, has_read, 1)); /* which is told later, as the next one */
+        readings = statistics(f).readings;
         set_refused(-EPERM);
         note_mapping(f, &child, 0x1000);
         assert_true(wait_for(f, &child, has_no_list, 0));
+        assert_true(wait_for(f, &child, has_read, readings + 1));
         set_refused(0);
         readings = statistics(f).readings;
         for (int i = 0; i < 10; i++) {
@@ -1122,6 +1126,32 @@ static bool has_rules(Fixture *f, const Child *child, uint64_t table_at) {
         return n > 1000;
 }
 
+/* Whoever sets the time of a file has its table made again, which takes no more than a twentieth of the time either. */
+static void check_rewriting_costs(Fixture *f, const Child *child) {
+        uint64_t readings;
+
+        set_time(now_ns(CLOCK_MONOTONIC));
+        __atomic_store_n(&free_of_charge, true, __ATOMIC_RELEASE);
+        assert_return_code(chmod(file_path, 0777), errno); /* anybody's, so that its build id does not count */
+        pass_time(100000);
+        look_again(f, child);
+        readings = statistics(f).readings;
+        pass_time(1000);
+        assert_return_code(utimensat(AT_FDCWD, file_path, (const struct timespec[]){ { .tv_sec = 1 }, { .tv_sec = 1 } }, 0), errno);
+        __atomic_store_n(&cost, 1, __ATOMIC_RELEASE);
+        note_real_mapping(f, child, FILE_AT);
+        assert_true(wait_for(f, child, has_read, readings + 1));
+        assert_int_equal(__atomic_load_n(&cost, __ATOMIC_ACQUIRE), 0);
+        pass_time(19900);
+        look_again(f, child);
+        assert_int_equal(statistics(f).readings, readings + 1);
+        pass_time(200);
+        look_again(f, child);
+        assert_int_equal(statistics(f).readings, readings + 2);
+        set_time(0);
+        __atomic_store_n(&free_of_charge, false, __ATOMIC_RELEASE);
+}
+
 /* A library that is written anew in the same file, and loaded again to the same place. */
 static void test_rewritten(void **state) {
         static const char *const names[] = { "libresolv", "ld-linux" };
@@ -1153,6 +1183,7 @@ static void test_rewritten(void **state) {
                 assert_true(wait_for(f, &child, has_rules, (uint64_t) (uintptr_t) table));
                 pause_ms(20); /* a tick of the clock of files */
         }
+        check_rewriting_costs(f, &child);
         assert_return_code(unlink(file_path), errno);
         child_end(&child);
         child_end(&other);

@@ -89,7 +89,8 @@ struct Process {
         unsigned follow_ups; /* still to come */
         uint64_t follow_interval;
         uint64_t touch_next, touch_interval;
-        bool missing; /* a walk found a page that was not there */
+        bool missing;   /* a walk found a page that was not there */
+        bool rewritten; /* a file was written anew since it was read */
         StackPages stacks;
 };
 
@@ -382,15 +383,19 @@ static void plan_next(Unwinder *u, Process *process, bool changed, uint64_t cost
 }
 
 static void read_process(Unwinder *u, Process *process) {
-        uint64_t before = now_ns(CLOCK_THREAD_CPUTIME_ID), cost;
+        uint64_t before = now_ns(CLOCK_THREAD_CPUTIME_ID), cost, all;
         int r;
 
         r = read_mappings(u, process);
-        /* What may not be done so often is to read the mappings: a file is read once. */
+        /* What may not be done so often is to read the mappings: a file is read once, but for one that is written anew. */
         cost = now_ns(CLOCK_THREAD_CPUTIME_ID) - before;
         if (r >= 0 && read_files(u, process) < 0)
                 r = -ENOMEM;
-        u->credit -= (int64_t) (now_ns(CLOCK_THREAD_CPUTIME_ID) - before);
+        all = now_ns(CLOCK_THREAD_CPUTIME_ID) - before;
+        if (process->rewritten)
+                cost = all;
+        process->rewritten = false;
+        u->credit -= (int64_t) all;
         if (r == -ESRCH) {
                 forget_process(u, process);
                 return;
@@ -509,10 +514,12 @@ static void handle_process(Unwinder *u, const UnwindEvent *event) {
 }
 
 /* One that is told again may have a file that was written anew, and loaded again to the same place. */
-static bool is_known(const Process *process, const ToldMapping *mapping) {
-        return process->space && address_space_contains(process->space, mapping->start) &&
-               !address_space_contradicts(process->space, mapping) &&
-               !address_space_forget_rewritten(process->space, mapping);
+static bool is_known(Process *process, const ToldMapping *mapping) {
+        if (!process->space || !address_space_contains(process->space, mapping->start) ||
+            address_space_contradicts(process->space, mapping))
+                return false;
+        process->rewritten |= address_space_forget_rewritten(process->space, mapping);
+        return !process->rewritten;
 }
 
 static void handle_missing(Unwinder *u, const UnwindEvent *event) {
