@@ -206,8 +206,16 @@ int BPF_PROG(on_exec, struct task_struct *task, int old_pid, struct linux_binprm
         struct process_key key;
 
         tracked_exec(task, old_pid);
-        if (!target_is_told() || !process_key_read(&key, task))
+        if (!process_key_read(&key, task))
                 return 0;
+        if (!target_is_told()) {
+                /* What it is now is told with its first sample, as of whoever was there before. */
+                if (announced_has(&key) && process_admit(&p, rule_numbers(address_of(task)))) {
+                        table_forget_process(p.pid, key.start);
+                        announced_set(&key, false);
+                }
+                return 0;
+        }
         if (target_of(address_of(task)) >= 0 && process_admit(&p, rule_admits(address_of(task)))) {
                 table_forget_process(p.pid, key.start);
                 if (!process_fill(&p, task, key.start))
@@ -254,9 +262,11 @@ int BPF_PROG(on_exit, struct task_struct *task) {
         if (READ_FAILS(signal, task->signal) || !signal || READ_FAILS(live, signal->live.counter))
                 return 0;
         tracked_exit(task, live == 0);
-        if (live != 0 || !target_is_told() || !process_key_read(&key, task) || !announced_has(&key) || !process_admit(&p, rule_numbers(address_of(task))))
+        if (live != 0 || !process_key_read(&key, task) || !announced_has(&key))
                 return 0;
         announced_set(&key, false);
+        if (!target_is_told() || !process_admit(&p, rule_numbers(address_of(task))))
+                return 0;
         p.start = key.start;
         p.tid = p.pid;
         process_emit(&p, RS_PROCESS_EXIT, false);

@@ -30,6 +30,15 @@
 #define BUDGET_OPENS_MINUTE 30U
 #define BUDGET_MEMORY_USER (96ULL * 1024 * 1024)
 #define BUDGET_MEMORY_MAX (1024ULL * 1024 * 1024)
+/* For so long nobody may have had a session before the helper leaves; where the kernel's names were given, for so long. */
+#define IDLE_USEC (60ULL * 1000000)
+#define IDLE_USEC_NAMES (600ULL * 1000000)
+/*
+ * Of these, some five megabytes, which can be kept unseen: so many files a user gets, and later one more in the time that
+ * the helper stays, since nobody else remembers who has had one.
+ */
+#define NAMES_USER 16
+#define NAMES_NSEC (IDLE_USEC_NAMES * 1000)
 
 typedef struct Charge {
         uint32_t id;  /* of the session, 0: free */

@@ -15,7 +15,6 @@
 #include "seat.h"
 #include "util.h"
 
-#define IDLE_USEC (60ULL * 1000000)
 /*
  * Rings that a client still has mapped after its session are looked for: soon, since the kernel frees
  * the others within moments and the next session may need their budget, then ever more seldom.
@@ -102,7 +101,7 @@ static bool front_is_idle(const Front *front) {
 
 void front_touch(Front *front) {
         if (front->idle)
-                (void) sd_event_source_set_time_relative(front->idle, IDLE_USEC);
+                (void) sd_event_source_set_time_relative(front->idle, front->named ? IDLE_USEC_NAMES : IDLE_USEC);
 }
 
 /* Calls that came before the name was gone are all here now; later ones start a new helper. */
@@ -125,7 +124,7 @@ static int on_idle(sd_event_source *source, _unused_ uint64_t usec, void *userda
                 if (r < 0)
                         return r;
         }
-        r = sd_event_source_set_time_relative(source, IDLE_USEC);
+        r = sd_event_source_set_time_relative(source, front->named ? IDLE_USEC_NAMES : IDLE_USEC);
         return r < 0 ? r : sd_event_source_set_enabled(source, SD_EVENT_ONESHOT);
 }
 

@@ -61,6 +61,7 @@ typedef struct Front {
         unsigned last_caller;
         Seat *seats; /* that are watched */
         sd_event_source *idle;
+        bool named; /* kernel frames were granted: then it takes longer to be idle */
         sd_event_source *maps_timer;
         uint64_t maps_usec; /* what it was set to */
         bool maps_asked;

@@ -32,10 +32,6 @@
 #define WIDE_OPENS 16
 #define WIDE_NSEC (60 * 1000000000ULL)
 
-/* Of the kernel's names, some five megabytes, which can be kept unseen: so many files a user gets, and one more every ten minutes. */
-#define NAMES_USER 16
-#define NAMES_NSEC (600 * 1000000000ULL)
-
 typedef struct Child {
         pid_t pid; /* 0: free */
         uint32_t id;

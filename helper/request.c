@@ -128,6 +128,7 @@ static void request_spawn(Request *request) {
                 r = packet_send(request->front->keeper_fd, &spawn, sizeof(spawn), &pair[1], 1, MSG_DONTWAIT);
         close_fd(pair[1]);
         request->spawning = r >= 0;
+        request->front->named |= request->grant.grants & RS_GRANT_KERNEL;
         if (r < 0)
                 request_refuse(request, FRONT_ERROR_FAILED, "The keeper does not answer; the journal has more.");
 }

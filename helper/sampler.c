@@ -475,8 +475,8 @@ uint64_t sampler_check_cpus(Sampler *sampler, uint64_t elapsed) {
                 if (e->link_fd != 0 && (read(e->perf_fd, &count, sizeof(count)) != sizeof(count) ||
                                         count.enabled == e->enabled))
                         event_close(e);
-                /* The clocks differ by less than that. */
-                if (e->known && e->event == 0 && count.enabled - e->enabled < elapsed - elapsed / 64)
+                /* The clocks differ by less than that, and we are kept from reading for less, mostly. */
+                if (e->known && e->event == 0 && count.enabled - e->enabled + MAX(elapsed / 64, MISSED_NSEC_MIN) < elapsed)
                         missed += elapsed - (count.enabled - e->enabled);
                 e->enabled = count.enabled;
         }

@@ -60,8 +60,9 @@ int sampler_add_event(Sampler *sampler, int perf_fd, uint32_t event, int cpu, bo
 bool sampler_has_event(Sampler *sampler, uint32_t event, int cpu);
 /*
  * Forgets CPU-wide events whose CPU has gone offline since it was asked last, which was that long ago (ns): the caller
- * opens them again. Returns for how long CPUs had no event meanwhile.
+ * opens them again. Returns for how long CPUs had no event meanwhile, where that is a difference that counts.
  */
+#define MISSED_NSEC_MIN (50 * 1000000ULL)
 uint64_t sampler_check_cpus(Sampler *sampler, uint64_t elapsed);
 
 /*

@@ -166,7 +166,6 @@ static int on_session(sd_bus_message *reply, void *userdata, _unused_ sd_bus_err
                 return seat_found(seat, path);
         /* There is no logind; or one that is installed where init is not systemd, which alone starts it. */
         if (sd_bus_message_is_method_error(reply, SD_BUS_ERROR_SERVICE_UNKNOWN) ||
-            sd_bus_message_is_method_error(reply, SD_BUS_ERROR_NAME_HAS_NO_OWNER) ||
             sd_bus_message_is_method_error(reply, "org.freedesktop.DBus.Error.Spawn.ChildExited"))
                 return seat_lost(seat);
         snprintf(user, sizeof(user), LOGIND_PATH "/user/_%" PRIu32, seat->uid);

@@ -113,7 +113,7 @@ char *summary_untracked_text(char *dst, size_t size, const RingsideRecordingInfo
         if (n == 0)
                 return NULL;
         snprintf(dst, size,
-                 "Not recorded: %" PRIu64 " process%s or thread%s that targets started while more of theirs ran than a session "
+                 "Not recorded: at least %" PRIu64 " process%s or thread%s that targets started while more of theirs ran than a session "
                  "can follow.",
                  n, n == 1 ? "" : "es", n == 1 ? "" : "s");
         return dst;

@@ -290,13 +290,19 @@ def fds(pid):
 KINDS = {"prog": "prog_id", "map": "map_id", "link": "link_id"}
 
 
+def bpf_show(kind):
+    """What bpftool says of all programs, maps, links or perf events there are. It gives up when one goes meanwhile."""
+    for _ in range(100):
+        r = subprocess.run(["bpftool", "-j", kind, "show"], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+        if r.returncode == 0:
+            return json.loads(r.stdout)
+        time.sleep(0.02)
+    raise Failure(f"bpftool {kind} show: {r.stdout[-200:]}{r.stderr}")
+
+
 def bpf_list():
     """{(kind, id)} of everything there is."""
-    found = set()
-    for kind in KINDS:
-        text = subprocess.run(["bpftool", "-j", kind, "show"], stdout=subprocess.PIPE, check=True).stdout
-        found |= {(kind, item["id"]) for item in json.loads(text)}
-    return found
+    return {(kind, item["id"]) for kind in KINDS for item in bpf_show(kind)}
 
 
 def bpf_held(pids):
@@ -313,8 +319,7 @@ def bpf_held(pids):
 
 def maps_of(objects):
     """{("map", id)} of what the programs among these use: a session has closed some of its maps."""
-    text = subprocess.run(["bpftool", "-j", "prog", "show"], stdout=subprocess.PIPE, check=True).stdout
-    return {("map", n) for item in json.loads(text) if ("prog", item["id"]) in objects for n in item.get("map_ids", [])}
+    return {("map", n) for item in bpf_show("prog") if ("prog", item["id"]) in objects for n in item.get("map_ids", [])}
 
 
 def perf_events(pids):

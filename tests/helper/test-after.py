@@ -206,9 +206,8 @@ def check_end(scope, end):
         # Maps that somebody holds are maps; whatever wrote them is gone.
         h.until("its programs and links are gone",
                 lambda: not {o for o in objects & h.bpf_list() if o[0] in ("prog", "link")})
-        text = subprocess.run(["bpftool", "-j", "perf", "show"], stdout=subprocess.PIPE, text=True).stdout
-        for pid in pids:
-            h.check(f'"pid":{pid},' not in text, f"a perf event of the session's: {text}")
+        left = [event for event in h.bpf_show("perf") if event["pid"] in pids]
+        h.check(not left, f"a perf event of the session's: {left}")
         slot.publish()
         last = holder.ask()
         # Others work meanwhile, and so do the holder and we.

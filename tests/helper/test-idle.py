@@ -3,10 +3,11 @@
 A helper that nobody needs ends after a minute, and the next call starts another; one that somebody needs stays. Takes
 that minute, asleep.
 
-test-idle.py unused|session|ring
+test-idle.py unused|session|ring|named
 """
 
 import os
+import subprocess
 import sys
 import time
 
@@ -59,4 +60,16 @@ def test_ring():
         os.close(ring)
 
 
-h.main({"unused": test_unused, "session": test_session, "ring": test_ring}[sys.argv[1]])
+def test_named():
+    """Who has the kernel's names may have kept them; only this helper knows."""
+    subprocess.run(["polkit-rules", os.environ["RINGSIDE_TEST_SOURCE"] + "/tests/lib/profile-kernel.rules"], check=True)
+    with A.connect() as c:
+        with h.open_session(c, kernel=("s", "quiet")) as session, A.act():
+            h.check(session.hello() == h.OK and session.ask(h.SYMBOLS)[0] == h.OK, "no names")
+        front = h.only("front")
+        time.sleep(IDLE + 5)
+        h.check(h.role_pids("front") == [front], "ended, and nobody knows of the names")
+
+
+TESTS = {"unused": test_unused, "session": test_session, "ring": test_ring, "named": test_named}
+h.main(TESTS[sys.argv[1]])

@@ -6,7 +6,6 @@ MAPS: the mappings with code of anybody's process, for a session that profile-sy
 
 import contextlib
 import ctypes
-import json
 import mmap
 import os
 import signal
@@ -179,9 +178,9 @@ def counted(helper):
     h.check(stats >= 0, f"the kernel does not count: {os.strerror(ctypes.get_errno())}")
 
     def runs():
-        text = subprocess.run(["bpftool", "-j", "prog", "show"], check=True, stdout=subprocess.PIPE, text=True).stdout
         held = h.bpf_held([helper])
-        return next(p.get("run_cnt", 0) for p in json.loads(text) if ("prog", p["id"]) in held and p.get("name") == "list_mappings")
+        return next(p.get("run_cnt", 0) for p in h.bpf_show("prog")
+                    if ("prog", p["id"]) in held and p.get("name") == "list_mappings")
 
     before = runs()
     try:

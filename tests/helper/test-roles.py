@@ -194,10 +194,10 @@ def stages(way, front, keeper, suffix, asked, tables=0):
         look(1)
         with way.act():
             h.check(s.target(p.pid) == (h.OK, 1), "TARGET refused")
-        # One event, its link, and that of fork.
+        # One event, its link, and those of fork, exec and exit.
         look(1, {"anon_inode:[perf_event]": 1, "anon_inode:bpf_link": 4})
         h.check(s.start() == h.OK, "START refused")
-        # And exec, rename and exit.
+        # And rename.
         running = {"anon_inode:[perf_event]": 1, "anon_inode:bpf_link": 5}
         session = look(1, running)
         h.check(s.stop() == h.OK, "STOP refused")

@@ -206,7 +206,7 @@ def test_not_watched():
     """Granted to somebody who was not active, or at no seat: then nothing of it has ended."""
     for state in ({"active": False}, {"seat": NONE}, {"by_pid": False, "display": NONE},
                   {"by_pid": False, "errors": {"Display": DBUS_ERROR + "UnknownObject"}},
-                  {"errors": {"GetSessionByPID": DBUS_ERROR + "NameHasNoOwner"}}):
+                  {"errors": {"GetSessionByPID": DBUS_ERROR + "ServiceUnknown"}}):
         with seated(**state) as (logind, connection), running(connection) as session:
             logind.set_active(True)
             logind.set_active(False)
@@ -217,6 +217,8 @@ def test_not_watched():
 def test_not_told():
     """Where it cannot be told whether somebody is at a seat, nothing is granted that could not be withdrawn."""
     for said, state in (("NoReply", {"errors": {"GetSessionByPID": DBUS_ERROR + "NoReply"}}),
+                        # So dbus-broker says that a service which is there cannot be started.
+                        ("NameHasNoOwner", {"errors": {"GetSessionByPID": DBUS_ERROR + "NameHasNoOwner"}}),
                         ("LimitsExceeded", {"errors": {"Seat": DBUS_ERROR + "LimitsExceeded"}}),
                         ("AccessDenied", {"errors": {"Active": DBUS_ERROR + "AccessDenied"}}),
                         ("NoReply", {"by_pid": False, "errors": {"Display": DBUS_ERROR + "NoReply"}}),

@@ -213,6 +213,32 @@ def test_followed():
         h.check(session.start() == h.OK, "START, with all places taken")
 
 
+def test_exec_while_stopped():
+    """What a process has become while nothing was told is told when it is sampled again."""
+    program = f"""import os, sys
+print(flush=True)
+while not os.path.exists("/run/gate"):
+    pass
+os.execv("{h.workload('busy')}", ["busy", "300"])"""
+    command = ["/usr/bin/python3", "-c", program]
+    with ready(targets=True, hz=999) as session, h.killed(A.spawn(*command, stdout=subprocess.PIPE)) as p:
+        def seen():
+            """Of the process as a whole: who it is by the name that it has."""
+            return [r for r in records(session, 4) if (r[1], struct.unpack_from("<I", r, 16)[0]) == (1, p.pid)]
+
+        p.stdout.readline()
+        h.check(session.target(p.pid) == (h.OK, 1) and session.start() == h.OK, "TARGET and START")
+        h.until("it is seen", seen)
+        h.check(session.stop() == h.OK, "STOP")
+        with open("/run/gate", "w", encoding="ascii"):
+            pass
+        h.until("the exec", lambda: h.read(f"/proc/{p.pid}/comm") == "workload-busy\n")
+        had = len(samples_of(session, p.pid))
+        h.check(session.start() == h.OK, "START")
+        h.until("it is sampled", lambda: len(samples_of(session, p.pid)) > had)
+        h.check([b"python3" in seen()[0], b"workload-busy" in seen()[-1], len(seen())] == [True, True, 2], f"{seen()}")
+
+
 def names(session):
     """(error, generation); and how many files of them it has got stands in `files`."""
     n = len(session.fds)
@@ -254,4 +280,4 @@ with open("/run/allow.rules", "w", encoding="utf-8") as f:
 subprocess.run(["polkit-rules", "/run/allow.rules"], check=True)
 world.write()
 with h.installed(SMALL):
-    h.main(test_first_cpu, test_no_cpu, test_often, test_followed, test_names)
+    h.main(test_first_cpu, test_no_cpu, test_often, test_followed, test_exec_while_stopped, test_names)

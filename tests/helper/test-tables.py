@@ -563,20 +563,19 @@ def rule_hits():
 
 def check_times():
     """
-    Each sample, not their mean, takes a bounded time: but for those in which the machine itself stood still, as one of many
-    virtual ones may, less than a millisecond, which is far more than the longest walk takes; and those no second.
+    Samples, not their mean, take a bounded time: less than a millisecond, which is far more than the longest walk takes. But
+    for those in which the machine itself stood still, as one of many virtual ones may: one in fifty, at most.
     """
     times = {bit: n for bit, n in enumerate(counted("sample_times")) if n}
     print(f"    samples by the highest bit of ns: {times}", flush=True)
     total, slow = sum(times.values()), sum(n for bit, n in times.items() if bit >= 20)
-    h.check(total > 0 and slow <= total / 1000 + 1 and max(times) < 30, f"{slow} of {total} samples took long: {times}")
+    h.check(total > 0 and slow <= total / 50 + 1, f"{slow} of {total} samples took long: {times}")
 
 
 def bss_of(session):
     """The number of the map of a session's global variables: it has closed it, and its programs have not."""
-    text = subprocess.run(["bpftool", "-j", "map", "show"], check=True, stdout=subprocess.PIPE, text=True).stdout
     held = h.maps_of(h.bpf_held([session]))
-    return next(m["id"] for m in json.loads(text) if m.get("name", "").endswith(".bss") and ("map", m["id"]) in held)
+    return next(m["id"] for m in h.bpf_show("map") if m.get("name", "").endswith(".bss") and ("map", m["id"]) in held)
 
 
 def hostile(*arguments):

@@ -6,11 +6,9 @@ client would.
 
 import contextlib
 import ctypes
-import json
 import mmap
 import os
 import struct
-import subprocess
 import sys
 import threading
 import time
@@ -37,8 +35,7 @@ def map_fd(number):
 
 def table_maps():
     """{number: bytes} of the table memories that there are."""
-    text = subprocess.run(["bpftool", "-j", "map", "show"], stdout=subprocess.PIPE, check=True).stdout
-    return {item["id"]: item["bytes_value"] * item["max_entries"] for item in json.loads(text)
+    return {item["id"]: item["bytes_value"] * item["max_entries"] for item in h.bpf_show("map")
             if item["type"] == "array" and item["bytes_value"] == CHUNK and item["max_entries"] * CHUNK > HEAP_AT}
 
 

@@ -7,7 +7,6 @@ call's return. Runs inside bus-env.
 """
 
 import collections
-import json
 import os
 import random
 import sqlite3
@@ -163,9 +162,8 @@ class Randomizer:
 
 
 def samplers():
-    text = subprocess.run(["bpftool", "-j", "prog", "show"], stdout=subprocess.PIPE, check=True).stdout
     held = h.bpf_held(h.role_pids("session"))
-    return [item for item in json.loads(text) if item["type"] == "perf_event" and ("prog", item["id"]) in held]
+    return [item for item in h.bpf_show("prog") if item["type"] == "perf_event" and ("prog", item["id"]) in held]
 
 
 def is_call(code):
