@@ -30,7 +30,8 @@ def test_unused():
         h.used()
         front, used = h.only("front"), time.monotonic()
         # Its minute has begun in between.
-        h.until("the helper has ended", gone, timeout=2 * IDLE)
+        # Maps of others' sessions, of a test that runs at the same time, may be taken for what is left of its own.
+        h.until("the helper has ended", gone, timeout=4 * IDLE)
         now = time.monotonic()
         print(f"    ended {now - used:.1f} to {now - began:.1f} s after its use", flush=True)
         h.check(now - began >= IDLE, "ended before its time")
