@@ -233,6 +233,9 @@ os.execv("{h.workload('busy')}", ["busy", "300"])"""
         with open("/run/gate", "w", encoding="ascii"):
             pass
         h.until("the exec", lambda: h.read(f"/proc/{p.pid}/comm") == "workload-busy\n")
+        # The name comes first, the exec is told when all of it is done.
+        had = cpu(p.pid)
+        h.until("it computes", lambda: cpu(p.pid) > had + 0.05)
         had = len(samples_of(session, p.pid))
         h.check(session.start() == h.OK, "START")
         h.until("it is sampled", lambda: len(samples_of(session, p.pid)) > had)
