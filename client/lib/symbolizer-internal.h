@@ -28,6 +28,7 @@ int symbolizer_get_file(Symbolizer *symbolizer, Refresh *refresh, const MapsLine
 /*
  * Whether it is the same file by its numbers, and another by size or time; and was that already when it was told of. Then
  * what is known is forgotten. Not looked at more often than file systems tell the time, for that is done for what is known.
+ * Or it was not opened, as one that is written too often, and may be now.
  */
 bool symbolizer_forget_rewritten(Symbolizer *symbolizer, SymbolFile *file, Refresh *refresh);
 int symbolizer_get_unknown(Symbolizer *symbolizer, SymbolFile **ret);

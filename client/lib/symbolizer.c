@@ -44,7 +44,7 @@ typedef struct FileQuery {
         SymbolFile **bucket; /* where it is or will be */
         FileIdentities *identities;
         bool own_path;       /* the path led to it from our own root */
-        bool refused;        /* it was written too often */
+        uint64_t refused_until; /* ns CLOCK_MONOTONIC: it was written too often; 0: not */
         int fd;              /* negative: could not be opened */
         struct stat st;
         uint64_t birth;      /* as a file has it, where it is a new one */
@@ -320,9 +320,12 @@ static uint64_t get_birth(int fd) {
         return to_ns(stx.stx_btime.tv_sec, stx.stx_btime.tv_nsec);
 }
 
-/* A file that only has the number of one that was removed, as compilers' do, is none of its versions. */
-static bool is_written_too_often(const FileQuery *q, uint64_t now) {
-        uint64_t last = 0;
+/*
+ * Until when it is one that is written too often, 0: it is none. A file that only has the number of one that was
+ * removed, as compilers' do, is none of its versions.
+ */
+static uint64_t too_often_until(const FileQuery *q, uint64_t now) {
+        uint64_t last = 0, until;
         unsigned n = 0;
 
         for (const SymbolFile *file = *q->bucket; file; file = file->next)
@@ -330,7 +333,8 @@ static bool is_written_too_often(const FileQuery *q, uint64_t now) {
                         last = MAX(last, file->made);
                         n++;
                 }
-        return n >= VERSIONS_MAX && now - last < NSEC_PER_SEC << MIN(n - VERSIONS_MAX, 30U);
+        until = n < VERSIONS_MAX ? 0 : last + (NSEC_PER_SEC << MIN(n - VERSIONS_MAX, 30U));
+        return now < until ? until : 0;
 }
 
 /*
@@ -433,15 +437,23 @@ bool symbolizer_forget_rewritten(Symbolizer *s, SymbolFile *file, Refresh *refre
         uint64_t now = now_ns(CLOCK_MONOTONIC);
         struct stat st;
 
-        if (!file->opened || (file->checked != 0 && now < file->checked + TICK_MAX))
+        if (!file->opened) {
+                if (file->refused_until == 0 || now < file->refused_until)
+                        return false;
+                file->forgotten = true;
+                return true;
+        }
+        if (file->checked != 0 && now < file->checked + TICK_MAX)
                 return false;
         if (fd < 0) {
                 if (!refresh->gone)
                         process_dir_find(&refresh->dir, s->proc, refresh->pid);
                 fd = path_fd = process_dir_find_file(&refresh->dir, file->mapped.path, /* nofollow= */ false);
         }
-        if (fd < 0 || fstat(fd, &st) < 0 || !is_same_inode(file, &st) ||
-            (is_same_file(file, &st) && !file->written_over)) {
+        /* What this process's path leads to, if anywhere, says nothing to others that have the file. */
+        if (fd < 0 || fstat(fd, &st) < 0 || !is_same_inode(file, &st))
+                return false;
+        if (is_same_file(file, &st) && !file->written_over) {
                 file->checked = now;
                 return false;
         }
@@ -477,7 +489,7 @@ static SymbolFile *find_known(const FileQuery *q) {
                 return find_opened(q);
         for (SymbolFile *file = *q->bucket; file; file = file->next)
                 if (is_file_of(file, q->line) && !file->written_over &&
-                    (!file->opened || (file->held == q->refresh->serial && !q->refused)) &&
+                    (!file->opened || (file->held == q->refresh->serial && q->refused_until == 0)) &&
                     strcmp(file->mapped.path, q->path) == 0)
                         return file;
         return NULL;
@@ -500,7 +512,7 @@ static int read_other(Symbolizer *s, SymbolFile *file) {
 static bool has_changed(const SymbolFile *file) {
         struct stat st;
 
-        return elf_file_stat(file->elf, &st) >= 0 && !is_same_file(file, &st);
+        return file->written_over || (elf_file_stat(file->elf, &st) >= 0 && !is_same_file(file, &st));
 }
 
 static int load(Symbolizer *s, SymbolFile *file) {
@@ -621,7 +633,7 @@ static bool is_for_now(int r) {
 }
 
 static int get_mapped(Symbolizer *s, FileQuery *q, SymbolFile **ret) {
-        uint64_t time = q->refresh->told_at ?: now_ns(CLOCK_BOOTTIME);
+        uint64_t time = q->refresh->told_at ?: now_ns(CLOCK_BOOTTIME), now = now_ns(CLOCK_MONOTONIC);
         bool for_now, found;
         SymbolFile *file;
         int r;
@@ -635,12 +647,13 @@ static int get_mapped(Symbolizer *s, FileQuery *q, SymbolFile **ret) {
                         q->fd = open_by_exe(q);
         }
         file = find_known(q);
-        if (!file && q->fd >= 0)
+        if (!file && q->fd >= 0) {
                 q->birth = get_birth(q->fd);
-        if (!file && q->fd >= 0 && is_written_too_often(q, now_ns(CLOCK_MONOTONIC))) {
+                q->refused_until = too_often_until(q, now);
+        }
+        if (q->refused_until != 0) {
                 /* Then it has no names: those of another version would be wrong. */
                 q->fd = close_fd(q->fd);
-                q->refused = true;
                 file = find_known(q);
         }
         found = q->fd >= 0;
@@ -653,8 +666,12 @@ static int get_mapped(Symbolizer *s, FileQuery *q, SymbolFile **ret) {
         close_fd(q->fd);
         if (r < 0)
                 return r;
-        if (!file->opened)
+        if (!file->opened) {
                 file->forgotten = for_now;
+                /* Where it could not be opened now that it may be, it is tried again, but not all the time. */
+                if (q->refused_until != 0 || (file->refused_until != 0 && now >= file->refused_until))
+                        file->refused_until = q->refused_until ?: now + NSEC_PER_SEC;
+        }
         if (found) {
                 file->proven = file->proven == 0 ? time : MIN(file->proven, time);
                 file->own_path |= q->own_path;

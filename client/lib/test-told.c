@@ -33,7 +33,7 @@ __attribute__((noinline, used)) static int function_that_is_told(int n) {
 }
 
 static uint64_t own_time; /* ns CLOCK_MONOTONIC, 0: it goes by as it does */
-static unsigned older;    /* s: so much earlier files were born than they were */
+static unsigned born;     /* s CLOCK_REALTIME: when files were born, 0: when they were, if that is known */
 
 int __real_clock_gettime(clockid_t clock, struct timespec *ret);
 int __wrap_clock_gettime(clockid_t clock, struct timespec *ret);
@@ -52,8 +52,10 @@ int __wrap_statx(int fd, const char *path, int flags, unsigned mask, struct stat
 int __wrap_statx(int fd, const char *path, int flags, unsigned mask, struct statx *ret) {
         int r = __real_statx(fd, path, flags, mask, ret);
 
-        ret->stx_btime.tv_sec -= older;
-        ret->stx_mask |= older > 0 ? STATX_BTIME : 0;
+        if (born > 0) {
+                ret->stx_btime.tv_sec = born;
+                ret->stx_mask |= STATX_BTIME;
+        }
         return r;
 }
 
@@ -123,7 +125,7 @@ static int teardown(void **state) {
         Fixture *f = *state;
 
         own_time = 0;
-        older = 0;
+        born = 0;
         address_space_free(f->space);
         symbolizer_free(f->symbolizer);
         run("rm -rf '%s'", f->dir);
@@ -279,6 +281,26 @@ static uint64_t find_id(Fixture *f, uint64_t base) {
         return resolved.file->id;
 }
 
+/* What was refused has names where it is told again after the time that was to pass, for all that have it mapped. */
+static void check_told_again(Fixture *f, const ToldMapping *m) {
+        ToldMapping other = *m;
+
+        /* Where it is not there then, it is not looked for all the time. */
+        run("mv '%s' '%s.moved'", f->paths[0], f->paths[0]);
+        assert_int_equal(address_space_tell(f->space, m), TOLD_OTHER);
+        assert_int_equal(address_space_tell(f->space, m), TOLD_KNOWN);
+        expect(f, BASE, f->paths[0], NULL);
+        run("mv '%s.moved' '%s'", f->paths[0], f->paths[0]);
+        own_time += SEC;
+        assert_int_equal(address_space_tell(f->space, m), TOLD_OTHER);
+        expect(f, BASE, f->paths[0], "function_that_is_told");
+        other.start += BASE;
+        other.end += BASE;
+        expect(f, other.start, f->paths[0], NULL);
+        assert_int_equal(address_space_tell(f->space, &other), TOLD_OTHER);
+        expect(f, other.start, f->paths[0], "function_that_is_told");
+}
+
 /* Its owner sets its time, to what it was even, as often as he likes: that is no way to have it read as often. */
 static void test_rewritten_too_often(void **state) {
         Fixture *f = *state;
@@ -313,6 +335,10 @@ static void test_rewritten_too_often(void **state) {
         for (unsigned i = 0; i < 2; i++) {
                 own_time += (i + 1) * SEC;
                 set_time_of(f, 0, 3 + i);
+                if (i == 0) {
+                        check_told_again(f, &m);
+                        continue;
+                }
                 other.start += BASE;
                 other.end += BASE;
                 assert_int_equal(address_space_tell(f->space, &other), TOLD_NEW);
@@ -325,7 +351,7 @@ static void test_rewritten_too_often(void **state) {
         assert_int_equal(address_space_tell(f->space, &other), TOLD_NEW);
         expect(f, other.start, f->paths[0], NULL);
         /* What only has its number is another file. */
-        older = 60;
+        born = 60;
         other.start += BASE;
         other.end += BASE;
         assert_int_equal(address_space_tell(f->space, &other), TOLD_NEW);
@@ -353,6 +379,50 @@ static void test_looked_at_once(void **state) {
         assert_int_equal(address_space_resolve(f->space, again.start + f->at, false, &resolved), 0);
         assert_true(resolved.final);
         assert_int_equal(address_space_tell(f->space, &again), TOLD_OTHER);
+}
+
+/* What the path leads to in one process, or does not, says nothing of another that has the file. */
+static void test_looked_at_by_another(void **state) {
+        Fixture *f = *state;
+        ToldMapping m = mapping(f, 0, now_ns(CLOCK_BOOTTIME));
+        AddressSpace *space;
+
+        run("mkdir %s/77 %s/78; ln -s / %s/77/root; ln -s %s %s/78/root", f->proc, f->proc, f->proc, f->dir, f->proc);
+        run("mkdir -p '%s%s'; cp '%s' '%s%s'", f->dir, f->dir, f->paths[0], f->dir, f->paths[0]);
+        assert_return_code(address_space_new(&space, f->symbolizer, PID + 1), 0);
+        own_time = SEC;
+        assert_int_equal(address_space_tell(f->space, &m), TOLD_NEW);
+        assert_int_equal(address_space_tell(space, &m), TOLD_NEW);
+        symbolizer_let_go(f->symbolizer);
+        symbolizer_let_go(f->symbolizer);
+        assert_int_equal(address_space_tell(space, &m), TOLD_KNOWN);
+        run("rm %s/78/root", f->proc);
+        assert_int_equal(address_space_tell(space, &m), TOLD_KNOWN);
+        set_time_of(f, 0, 1);
+        assert_int_equal(address_space_tell(f->space, &m), TOLD_OTHER);
+        expect(f, BASE, f->paths[0], "function_that_is_told");
+        address_space_free(space);
+}
+
+/* Nor has it the names of what it is by now where that is given the time of what it was. */
+static void test_set_back(void **state) {
+        Fixture *f = *state;
+        ToldMapping m = mapping(f, 0, now_ns(CLOCK_BOOTTIME)), other = m;
+
+        run("mkdir %s/77; ln -s / %s/77/root", f->proc, f->proc);
+        other.start += BASE;
+        other.end += BASE;
+        own_time = SEC;
+        set_time_of(f, 0, 1);
+        assert_int_equal(address_space_tell(f->space, &m), TOLD_NEW);
+        assert_int_equal(address_space_tell(f->space, &other), TOLD_NEW);
+        set_time_of(f, 0, 2);
+        assert_int_equal(address_space_tell(f->space, &m), TOLD_OTHER);
+        set_time_of(f, 0, 1);
+        expect(f, other.start, f->paths[0], NULL);
+        own_time += SEC / 50;
+        assert_int_equal(address_space_tell(f->space, &other), TOLD_OTHER);
+        expect(f, other.start, f->paths[0], "function_that_is_told");
 }
 
 static void test_rewritten(void **state) {
@@ -635,6 +705,7 @@ int main(void) {
                 TEST(test_other_file), TEST(test_no_file),  TEST(test_flood),     TEST(test_others_not_opened),
                 TEST(test_other_mount), TEST(test_held),    TEST(test_rewritten), TEST(test_rewritten_by_path),
                 TEST(test_rewritten_before), TEST(test_rewritten_too_often), TEST(test_looked_at_once),
+                TEST(test_looked_at_by_another), TEST(test_set_back),
         };
 
         return cmocka_run_group_tests(tests, NULL, NULL);
