@@ -14,7 +14,9 @@ typedef struct Link {
         uint32_t crc;
 } Link;
 
-static int open_elf(ElfFile **ret, int root_fd, const char *path) {
+typedef int (*NewFunc)(ElfFile **ret, int fd);
+
+static int open_elf(ElfFile **ret, NewFunc new, int root_fd, const char *path) {
         _cleanup_close_ int fd = -1;
         struct stat st;
         int r;
@@ -22,7 +24,7 @@ static int open_elf(ElfFile **ret, int root_fd, const char *path) {
         fd = reopen_regular(find_file_in(root_fd, path, /* nofollow= */ false), &st);
         if (fd < 0)
                 return fd;
-        r = elf_file_new_take_fd(ret, fd);
+        r = new(ret, fd);
         if (r < 0)
                 return r;
         TAKE_FD(fd);
@@ -30,11 +32,9 @@ static int open_elf(ElfFile **ret, int root_fd, const char *path) {
 }
 
 /* SYMBOL_DIR/.build-id/xx/yyyy.debug */
-static int open_by_build_id(ElfFile **ret, ElfFile *elf, int root_fd, const char *symbol_dir) {
+static int open_by_build_id(ElfFile **ret, NewFunc new, const uint8_t *id, size_t len, int root_fd, const char *symbol_dir) {
         _cleanup_(elf_file_freep) ElfFile *debug = NULL;
         char hex[2 * ELF_BUILD_ID_MAX + 1], path[PATH_MAX];
-        const uint8_t *id;
-        size_t len = elf_file_get_build_id(elf, &id);
         int r;
 
         if (len < 2)
@@ -44,7 +44,7 @@ static int open_by_build_id(ElfFile **ret, ElfFile *elf, int root_fd, const char
         r = snprintf(path, sizeof(path), "%s/.build-id/%.2s/%s.debug", symbol_dir, hex, hex + 2);
         if (r >= (int) sizeof(path))
                 return -ENOENT;
-        r = open_elf(&debug, root_fd, path);
+        r = open_elf(&debug, new, root_fd, path);
         if (r < 0)
                 return r;
         if (!elf_file_has_build_id(debug, id, len))
@@ -75,7 +75,7 @@ _printf_(5, 6) static int try_link(ElfFile **ret, ElfFile *elf, const Link *link
         va_end(ap);
         if (r >= (int) sizeof(path))
                 return -ENOENT;
-        r = open_elf(&debug, root_fd, path);
+        r = open_elf(&debug, elf_file_new_take_fd, root_fd, path);
         if (r < 0)
                 return r;
         if (!debug_file_fits(debug, elf, link->crc))
@@ -104,13 +104,16 @@ static int open_by_link(ElfFile **ret, ElfFile *elf, const Link *link, const cha
 int debug_file_open(ElfFile **ret, ElfFile *elf, const char *path, int root_fd, const char *symbol_dir) {
         _cleanup_close_ int own_root_fd = -1;
         _cleanup_free_ char *name = NULL;
+        const uint8_t *id;
+        size_t len;
         Link link;
         int r;
 
         own_root_fd = open("/", O_PATH | O_DIRECTORY | O_CLOEXEC);
         if (own_root_fd < 0)
                 return -errno;
-        r = open_by_build_id(ret, elf, own_root_fd, symbol_dir);
+        len = elf_file_get_build_id(elf, &id);
+        r = open_by_build_id(ret, elf_file_new_take_fd, id, len, own_root_fd, symbol_dir);
         if (r >= 0 || r == -ENOMEM)
                 return r;
         r = elf_file_get_debuglink(elf, &name, &link.crc);
@@ -120,5 +123,77 @@ int debug_file_open(ElfFile **ret, ElfFile *elf, const char *path, int root_fd, 
         if (root_fd < 0)
                 root_fd = own_root_fd;
         r = open_by_link(ret, elf, &link, path, root_fd, own_root_fd, symbol_dir);
+        return r >= 0 || r == -ENOMEM ? r : -ENOENT;
+}
+
+/* A name, relative to the directory of the file that has it, and a build id behind its final 0. */
+typedef struct AltLink {
+        char *name;
+        const uint8_t *id;
+        size_t id_len;
+} AltLink;
+
+static int read_alt_link(ElfFile *elf, AltLink *ret) {
+        _cleanup_free_ uint8_t *data = NULL;
+        uint64_t address;
+        size_t size, len;
+        int r;
+
+        r = elf_file_read_section(elf, ".gnu_debugaltlink", PATH_MAX + ELF_BUILD_ID_MAX, &data, &size, &address);
+        if (r < 0)
+                return r;
+        len = strnlen((char *) data, size);
+        if (len == 0 || len == size || size - len - 1 > ELF_BUILD_ID_MAX)
+                return -EBADMSG;
+        ret->id = data + len + 1;
+        ret->id_len = size - len - 1;
+        ret->name = (char *) TAKE_PTR(data);
+        return 0;
+}
+
+static int open_alt_by_name(ElfFile **ret, ElfFile *elf, const AltLink *link, int root_fd) {
+        _cleanup_(elf_file_freep) ElfFile *alt = NULL;
+        char fd_path[64], file[PATH_MAX], path[2 * PATH_MAX];
+        ssize_t n = 0;
+        int r;
+
+        if (link->name[0] != '/') {
+                (void) snprintf(fd_path, sizeof(fd_path), "/proc/self/fd/%d", elf_file_get_fd(elf));
+                n = readlink(fd_path, file, sizeof(file));
+                if (n < 0 || n == sizeof(file))
+                        return -ENOENT;
+                while (n > 0 && file[n - 1] != '/')
+                        n--;
+        }
+        (void) snprintf(path, sizeof(path), "%.*s%s", (int) n, file, link->name);
+        r = open_elf(&alt, elf_file_new_alt_take_fd, root_fd, path);
+        if (r < 0)
+                return r;
+        if (!elf_file_has_build_id(alt, link->id, link->id_len))
+                return -ENOENT;
+        *ret = TAKE_PTR(alt);
+        return 0;
+}
+
+int debug_file_open_alt(ElfFile **ret, ElfFile *elf, const char *symbol_dir) {
+        _cleanup_close_ int root_fd = -1;
+        AltLink link = {};
+        int r;
+
+        r = elf_file_has_section(elf, ".gnu_debugaltlink");
+        if (r <= 0) {
+                *ret = NULL;
+                return r;
+        }
+        root_fd = open("/", O_PATH | O_DIRECTORY | O_CLOEXEC);
+        if (root_fd < 0)
+                return -errno;
+        r = read_alt_link(elf, &link);
+        if (r < 0)
+                return r;
+        r = open_by_build_id(ret, elf_file_new_alt_take_fd, link.id, link.id_len, root_fd, symbol_dir);
+        if (r < 0 && r != -ENOMEM)
+                r = open_alt_by_name(ret, elf, &link, root_fd);
+        free(link.name);
         return r >= 0 || r == -ENOMEM ? r : -ENOENT;
 }

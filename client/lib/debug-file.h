@@ -13,3 +13,8 @@
  * our own. symbol_dir is looked up in our own root. -ENOENT: there is none that fits.
  */
 int debug_file_open(ElfFile **ret, ElfFile *elf, const char *path, int root_fd, const char *symbol_dir);
+/*
+ * The file whose debug information elf's refers to, as dwz makes them of what several have in common. 0: *ret is NULL where
+ * elf names none. -ENOENT: the one it names is not there, or another.
+ */
+int debug_file_open_alt(ElfFile **ret, ElfFile *elf, const char *symbol_dir);

@@ -294,7 +294,7 @@ static int read_build_id_from_sections(ElfFile *elf) {
         return 0;
 }
 
-static int elf_file_load(ElfFile *elf) {
+static int elf_file_load(ElfFile *elf, bool relocatable) {
         int r;
 
         if (elf->size > ELF_FILE_SIZE_MAX)
@@ -302,7 +302,7 @@ static int elf_file_load(ElfFile *elf) {
         r = read_header(elf);
         if (r < 0)
                 return r;
-        if (elf->header.e_type != ET_EXEC && elf->header.e_type != ET_DYN)
+        if (elf->header.e_type != ET_EXEC && elf->header.e_type != ET_DYN && !(relocatable && elf->header.e_type == ET_REL))
                 return -EBADMSG;
         r = read_segments(elf);
         if (r < 0)
@@ -313,7 +313,7 @@ static int elf_file_load(ElfFile *elf) {
         return r == -ENOMEM ? r : 0; /* whoever needs sections is told then */
 }
 
-static int elf_file_new(ElfFile **ret, int fd, const void *data, uint64_t size) {
+static int elf_file_new(ElfFile **ret, int fd, const void *data, uint64_t size, bool relocatable) {
         _cleanup_(elf_file_freep) ElfFile *elf = NULL;
         int r;
 
@@ -323,7 +323,7 @@ static int elf_file_new(ElfFile **ret, int fd, const void *data, uint64_t size) 
         elf->fd = fd;
         elf->data = data;
         elf->size = size;
-        r = elf_file_load(elf);
+        r = elf_file_load(elf, relocatable);
         if (r < 0) {
                 elf->fd = -1; /* stays the caller's */
                 return r;
@@ -332,18 +332,26 @@ static int elf_file_new(ElfFile **ret, int fd, const void *data, uint64_t size) 
         return 0;
 }
 
-int elf_file_new_take_fd(ElfFile **ret, int fd) {
+static int new_take_fd(ElfFile **ret, int fd, bool relocatable) {
         struct stat st;
 
         if (fstat(fd, &st) < 0)
                 return -errno;
         if (!S_ISREG(st.st_mode))
                 return -EBADMSG;
-        return elf_file_new(ret, fd, NULL, (uint64_t) st.st_size);
+        return elf_file_new(ret, fd, NULL, (uint64_t) st.st_size, relocatable);
+}
+
+int elf_file_new_take_fd(ElfFile **ret, int fd) {
+        return new_take_fd(ret, fd, /* relocatable= */ false);
+}
+
+int elf_file_new_alt_take_fd(ElfFile **ret, int fd) {
+        return new_take_fd(ret, fd, /* relocatable= */ true);
 }
 
 int elf_file_new_memory(ElfFile **ret, const void *data, size_t size) {
-        return elf_file_new(ret, -1, data ? data : "", size);
+        return elf_file_new(ret, -1, data ? data : "", size, /* relocatable= */ false);
 }
 
 ElfFile *elf_file_free(ElfFile *elf) {
@@ -393,6 +401,10 @@ bool elf_file_get_address(const ElfFile *elf, uint64_t offset, uint64_t *ret) {
                 return false;
         *ret = offset - found->offset + found->address;
         return true;
+}
+
+int elf_file_get_fd(const ElfFile *elf) {
+        return elf->fd;
 }
 
 int elf_file_stat(const ElfFile *elf, struct stat *ret) {
@@ -515,6 +527,18 @@ static int find_section_by_name(const ElfFile *elf, const char *name, const ElfS
                 }
         }
         return -ENOENT;
+}
+
+int elf_file_has_section(ElfFile *elf, const char *name) {
+        const ElfSection *section;
+        int r;
+
+        r = elf_file_read_sections(elf);
+        if (r >= 0)
+                r = find_section_by_name(elf, name, &section);
+        if (r < 0)
+                return r == -ENOENT ? 0 : r;
+        return section->type != SHT_NOBITS && section->size > 0;
 }
 
 /* deflate() makes nothing smaller than that: who says so wants us to allocate. */

@@ -31,6 +31,8 @@ enum ElfSymbols {
 
 /* Reads headers, segments and build id. fd stays the caller's where this fails. */
 int elf_file_new_take_fd(ElfFile **ret, int fd);
+/* The same of what dwz makes of the debug information of several files, which may be of a type that nobody maps. */
+int elf_file_new_alt_take_fd(ElfFile **ret, int fd);
 /* data must outlive the file. */
 int elf_file_new_memory(ElfFile **ret, const void *data, size_t size);
 ElfFile *elf_file_free(ElfFile *elf);
@@ -73,6 +75,10 @@ bool elf_file_get_code(const ElfFile *elf, uint64_t *ret_start, uint64_t *ret_en
 /* Where PT_GNU_EH_FRAME says the index of .eh_frame is; 0: it says nothing. */
 uint64_t elf_file_get_eh_frame_hdr(const ElfFile *elf);
 
+/* -1: it is in memory, or closed. The file's. */
+int elf_file_get_fd(const ElfFile *elf);
+/* Whether there is a section of that name that has bytes in the file. -EBADMSG and the like: the file is malformed. */
+int elf_file_has_section(ElfFile *elf, const char *name);
 /* The bytes of a section, uncompressed, freed with free(); -EFBIG: more than max. */
 int elf_file_read_section(ElfFile *elf, const char *name, size_t max, uint8_t **ret, size_t *ret_size,
                           uint64_t *ret_address);
