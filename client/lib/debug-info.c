@@ -1,0 +1,385 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+/*
+ * Addresses are few and debug information is much. So each unit is asked for its ranges, and only those that have one of
+ * the addresses are looked into; of these, all functions are listed once, and only those with an address are walked down
+ * to what is inlined there. dwarf_getscopes() would go through the whole unit for each address, and dwarf_addrdie() needs
+ * .debug_aranges, which clang and rustc do not write.
+ */
+
+#include "debug-info.h"
+
+#include <dwarf.h>
+#include <elfutils/libdw.h>
+#include <limits.h>
+#include <string.h>
+#include <sys/stat.h>
+
+/* Entries, ranges and the like that are looked at in one file: some minutes' worth. */
+#define WORK_MAX (400U << 20)
+/* How deep functions lie in namespaces and types, and blocks in functions. */
+#define NESTING_MAX 64U
+
+typedef struct Unit {
+        Dwarf_CU *cu;
+        bool skeleton;     /* the rest is in a .dwo file */
+        size_t first, end; /* its addresses are among these */
+} Unit;
+
+typedef struct Reader {
+        const DebugInfoRequest *request;
+        DebugLines *lines;
+        Dwarf *dwarf, *alt;
+        uint64_t work;
+        Unit *units;
+        size_t n_units, n_units_allocated;
+        uint32_t *unit_of; /* by address: number + 1 */
+        /* Of the unit at hand. */
+        Dwarf_Die *functions;
+        size_t n_functions, n_functions_allocated;
+        uint32_t *function_of; /* by address: number + 1 */
+        size_t first, end;     /* of what was claimed last: the addresses are among these */
+} Reader;
+
+/* Whether something goes on for too long. */
+static int work(Reader *reader, uint64_t n) {
+        reader->work += n;
+        return reader->work > WORK_MAX ? -EFBIG : 0;
+}
+
+/* The number of the first address from `from` on, which may be all of them. */
+static size_t first_address(const Reader *reader, uint64_t from) {
+        size_t low = 0, high = reader->request->n_addresses;
+
+        while (low < high) {
+                size_t middle = low + (high - low) / 2;
+
+                if (reader->request->addresses[middle] < from)
+                        low = middle + 1;
+                else
+                        high = middle;
+        }
+        return low;
+}
+
+/*
+ * Notes number for all addresses that die covers and that have none yet; 1: there are some. What begins at 0 is code that
+ * the linker has thrown away: of its ranges it has left only the lengths.
+ */
+static int claim(Reader *reader, Dwarf_Die *die, uint32_t *owner_of, uint32_t number) {
+        Dwarf_Addr base, low, high;
+        ptrdiff_t offset = 0;
+        int found = 0, r;
+
+        reader->first = reader->request->n_addresses;
+        reader->end = 0;
+        while ((offset = dwarf_ranges(die, offset, &base, &low, &high)) > 0) {
+                r = work(reader, 1);
+                if (r < 0)
+                        return r;
+                if (low == 0)
+                        continue;
+                for (size_t i = first_address(reader, low); i < reader->request->n_addresses; i++) {
+                        if (reader->request->addresses[i] >= high)
+                                break;
+                        r = work(reader, 1);
+                        if (r < 0)
+                                return r;
+                        if (owner_of[i] != 0)
+                                continue;
+                        owner_of[i] = number;
+                        reader->first = MIN(reader->first, i);
+                        reader->end = MAX(reader->end, i + 1);
+                        found = 1;
+                }
+        }
+        return found;
+}
+
+/* ---- units ---- */
+
+static int find_units(Reader *reader) {
+        Dwarf_CU *cu = NULL;
+        Dwarf_Die die;
+        uint8_t type;
+        int r;
+
+        while (dwarf_get_units(reader->dwarf, cu, &cu, NULL, &type, &die, NULL) == 0) {
+                r = work(reader, 1);
+                if (r < 0)
+                        return r;
+                if (type != DW_UT_compile && type != DW_UT_skeleton)
+                        continue;
+                if (reader->n_units == reader->n_units_allocated) {
+                        size_t allocated = MAX(reader->n_units_allocated * 2, (size_t) 64);
+                        Unit *units = reallocarray(reader->units, allocated, sizeof(*units));
+
+                        if (!units)
+                                return -ENOMEM;
+                        reader->units = units;
+                        reader->n_units_allocated = allocated;
+                }
+                r = claim(reader, &die, reader->unit_of, (uint32_t) reader->n_units + 1);
+                if (r < 0)
+                        return r;
+                if (r > 0)
+                        reader->units[reader->n_units++] = (Unit){ cu, type == DW_UT_skeleton, reader->first, reader->end };
+        }
+        return 0;
+}
+
+static bool is_regular(const char *directory, const char *name) {
+        char path[PATH_MAX];
+        struct stat st;
+
+        if (snprintf(path, sizeof(path), "%s%s%s", directory, *directory ? "/" : "", name) >= (int) sizeof(path))
+                return false;
+        return stat(path, &st) < 0 ? errno == ENOENT : S_ISREG(st.st_mode);
+}
+
+static const char *string_of(Dwarf_Die *die, unsigned attribute) {
+        Dwarf_Attribute a;
+
+        return dwarf_formstring(dwarf_attr(die, attribute, &a));
+}
+
+/* libdw opens it by name; what is no file is better left alone. */
+static bool may_open_split(Dwarf_Die *die) {
+        const char *name = string_of(die, DW_AT_dwo_name) ?: string_of(die, DW_AT_GNU_dwo_name);
+        const char *directory = string_of(die, DW_AT_comp_dir);
+
+        return name && is_regular("", name) && (!directory || name[0] == '/' || is_regular(directory, name));
+}
+
+/* *ret_lines: the entry that lines belong to; *ret_code: that which functions do. false: there are no functions. */
+static bool open_unit(const Unit *unit, Dwarf_Die *ret_lines, Dwarf_Die *ret_code) {
+        Dwarf_Die split = {};
+
+        if (dwarf_cu_info(unit->cu, NULL, NULL, ret_lines, NULL, NULL, NULL, NULL) != 0)
+                return false;
+        *ret_code = *ret_lines;
+        if (!unit->skeleton)
+                return true;
+        if (!may_open_split(ret_lines) ||
+            dwarf_cu_info(unit->cu, NULL, NULL, NULL, &split, NULL, NULL, NULL) != 0 || !split.addr)
+                return false;
+        *ret_code = split;
+        return true;
+}
+
+/* ---- functions ---- */
+
+static int add_function(Reader *reader, Dwarf_Die *die) {
+        int r;
+
+        if (reader->n_functions == reader->n_functions_allocated) {
+                size_t allocated = MAX(reader->n_functions_allocated * 2, (size_t) 64);
+                Dwarf_Die *functions = reallocarray(reader->functions, allocated, sizeof(*functions));
+
+                if (!functions)
+                        return -ENOMEM;
+                reader->functions = functions;
+                reader->n_functions_allocated = allocated;
+        }
+        r = claim(reader, die, reader->function_of, (uint32_t) reader->n_functions + 1);
+        if (r > 0)
+                reader->functions[reader->n_functions++] = *die;
+        return MIN(r, 0);
+}
+
+static bool may_hold_functions(int tag) {
+        return tag == DW_TAG_namespace || tag == DW_TAG_module || tag == DW_TAG_structure_type || tag == DW_TAG_class_type ||
+               tag == DW_TAG_union_type || tag == DW_TAG_enumeration_type;
+}
+
+static int find_functions(Reader *reader, Dwarf_Die *parent, unsigned nesting) {
+        Dwarf_Die die;
+        int r, more;
+
+        if (nesting > NESTING_MAX)
+                return 0;
+        for (more = dwarf_child(parent, &die); more == 0; more = dwarf_siblingof(&die, &die)) {
+                int tag = dwarf_tag(&die);
+
+                r = work(reader, 1);
+                if (r >= 0 && tag == DW_TAG_subprogram)
+                        r = add_function(reader, &die);
+                else if (r >= 0 && may_hold_functions(tag))
+                        r = find_functions(reader, &die, nesting + 1);
+                if (r < 0)
+                        return r;
+        }
+        return 0;
+}
+
+/* ---- what is at an address ---- */
+
+/* What is inlined into function at pc, outermost first. */
+static int find_inlined(Reader *reader, const Dwarf_Die *function, uint64_t pc, Dwarf_Die *ret, size_t *ret_n) {
+        Dwarf_Die scope = *function;
+        size_t n = 0;
+
+        for (unsigned nesting = 0; nesting < 2 * NESTING_MAX && n + 1 < DEBUG_LINES_DEPTH_MAX; nesting++) {
+                bool found = false;
+                Dwarf_Die die;
+                int r;
+
+                for (int more = dwarf_child(&scope, &die); more == 0; more = dwarf_siblingof(&die, &die)) {
+                        int tag = dwarf_tag(&die);
+
+                        r = work(reader, 1);
+                        if (r < 0)
+                                return r;
+                        if (tag != DW_TAG_inlined_subroutine && tag != DW_TAG_lexical_block && tag != DW_TAG_try_block &&
+                            tag != DW_TAG_catch_block)
+                                continue;
+                        found = dwarf_haspc(&die, pc) > 0;
+                        if (!found)
+                                continue;
+                        if (tag == DW_TAG_inlined_subroutine)
+                                ret[n++] = die;
+                        break;
+                }
+                if (!found)
+                        break;
+                scope = die;
+        }
+        *ret_n = n;
+        return 0;
+}
+
+/* As it is linked by, which says more than its own name. */
+static const char *name_of(Dwarf_Die *die) {
+        Dwarf_Attribute a;
+
+        return dwarf_formstring(dwarf_attr_integrate(die, DW_AT_linkage_name, &a))
+                       ?: dwarf_formstring(dwarf_attr_integrate(die, DW_AT_MIPS_linkage_name, &a))
+                       ?: dwarf_formstring(dwarf_attr_integrate(die, DW_AT_name, &a));
+}
+
+static uint32_t number_of(Dwarf_Die *die, unsigned attribute) {
+        Dwarf_Attribute a;
+        Dwarf_Word value;
+
+        if (dwarf_formudata(dwarf_attr(die, attribute, &a), &value) != 0 || value > INT32_MAX)
+                return 0;
+        return (uint32_t) value;
+}
+
+/* From where an inlined function is called. */
+static int add_call_site(Reader *reader, Dwarf_Die *unit, Dwarf_Die *inlined, DebugCode *code) {
+        Dwarf_Files *files;
+        Dwarf_Attribute a;
+        size_t n;
+
+        code->line = number_of(inlined, DW_AT_call_line);
+        if (!dwarf_attr(inlined, DW_AT_call_file, &a) || dwarf_getsrcfiles(unit, &files, &n) != 0)
+                return 0;
+        return debug_lines_add_string(reader->lines,
+                                      dwarf_filesrc(files, number_of(inlined, DW_AT_call_file), NULL, NULL),
+                                      &code->source);
+}
+
+static int add_line(Reader *reader, Dwarf_Die *unit, uint64_t pc, DebugCode *code) {
+        Dwarf_Line *line = dwarf_getsrc_die(unit, pc);
+        int number;
+
+        if (!line || dwarf_lineno(line, &number) != 0 || number <= 0)
+                return 0;
+        code->line = (uint32_t) number;
+        return debug_lines_add_string(reader->lines, dwarf_linesrc(line, NULL, NULL), &code->source);
+}
+
+static int resolve(Reader *reader, Dwarf_Die *lines, Dwarf_Die *unit, size_t address) {
+        Dwarf_Die scopes[DEBUG_LINES_DEPTH_MAX]; /* the function, and what is inlined, outermost first */
+        uint64_t pc = reader->request->addresses[address];
+        uint32_t function = reader->function_of[address], number = 0;
+        size_t n = 1;
+        int r;
+
+        if (function > 0) {
+                scopes[0] = reader->functions[function - 1];
+                r = find_inlined(reader, &scopes[0], pc, scopes + 1, &n);
+                if (r < 0)
+                        return r;
+                n++;
+        }
+        for (size_t i = 0; i < n; i++) {
+                DebugCode code = { .caller = number };
+
+                r = function > 0 ? debug_lines_add_string(reader->lines, name_of(&scopes[i]), &code.routine) : 0;
+                if (r >= 0)
+                        r = i + 1 < n ? add_call_site(reader, unit, &scopes[i + 1], &code) :
+                                        add_line(reader, lines, pc, &code);
+                if (r < 0)
+                        return r;
+                if (n == 1 && code.routine == 0 && code.line == 0)
+                        return 0;
+                r = debug_lines_add_code(reader->lines, &code, &number);
+                if (r < 0)
+                        return r;
+        }
+        debug_lines_set(reader->lines, address, number);
+        return 0;
+}
+
+static int read_unit(Reader *reader, size_t index) {
+        const Unit *u = &reader->units[index];
+        Dwarf_Die lines, unit;
+        int r = 0;
+
+        reader->n_functions = 0;
+        memset(reader->function_of + u->first, 0, (u->end - u->first) * sizeof(uint32_t));
+        if (open_unit(u, &lines, &unit))
+                r = find_functions(reader, &unit, 0);
+        for (size_t i = u->first; i < u->end && r >= 0; i++)
+                if (reader->unit_of[i] == index + 1)
+                        r = resolve(reader, &lines, &unit, i);
+        return r;
+}
+
+/* ---- a file ---- */
+
+static int reader_open(Reader *reader, const DebugInfoRequest *request, DebugLines *lines) {
+        size_t n = MAX(request->n_addresses, (size_t) 1);
+
+        *reader = (Reader){ .request = request, .lines = lines };
+        reader->unit_of = calloc(n, sizeof(uint32_t));
+        reader->function_of = calloc(n, sizeof(uint32_t));
+        if (!reader->unit_of || !reader->function_of)
+                return -ENOMEM;
+        reader->dwarf = dwarf_begin(request->fd, DWARF_C_READ);
+        if (!reader->dwarf)
+                return -EBADMSG;
+        if (request->alt_fd < 0)
+                return 0;
+        reader->alt = dwarf_begin(request->alt_fd, DWARF_C_READ);
+        if (!reader->alt)
+                return -EBADMSG;
+        dwarf_setalt(reader->dwarf, reader->alt);
+        return 0;
+}
+
+static void reader_done(Reader *reader) {
+        (void) dwarf_end(reader->dwarf);
+        (void) dwarf_end(reader->alt);
+        free(reader->units);
+        free(reader->unit_of);
+        free(reader->functions);
+        free(reader->function_of);
+}
+
+int debug_info_read(const DebugInfoRequest *request, DebugLines *lines, DebugInfoFunc progress, void *userdata) {
+        Reader reader;
+        int r;
+
+        r = reader_open(&reader, request, lines);
+        if (r >= 0)
+                r = find_units(&reader);
+        for (size_t i = 0; i < reader.n_units && r >= 0; i++) {
+                r = read_unit(&reader, i);
+                if (r >= 0 && progress)
+                        r = progress(lines, userdata);
+        }
+        reader_done(&reader);
+        return r;
+}

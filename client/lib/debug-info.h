@@ -1,0 +1,27 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+#pragma once
+
+/*
+ * Reads DWARF with libdw: which functions were inlined at an address, and what line of which file each is at.
+ *
+ * libdw believes much of what a file says. So this is called in a process that has nothing to lose (debug-worker.h), and
+ * bounds only what would otherwise go on for ever.
+ */
+
+#include "debug-lines.h"
+
+typedef struct DebugInfoRequest {
+        int fd;     /* of the file that has the debug information; borrowed, as the next */
+        int alt_fd; /* of the one that it shares with others (dwz); -1: it names none */
+        const uint64_t *addresses; /* as the file counts them, ascending, no two the same */
+        size_t n_addresses;
+} DebugInfoRequest;
+
+/* Called when more is known of lines; negative: give up. */
+typedef int (*DebugInfoFunc)(DebugLines *lines, void *userdata);
+
+/*
+ * Sets in lines, which has as many addresses as the request, all those of which something is known. -EBADMSG: libdw can do
+ * nothing with the file. -EFBIG: more than a file may ask for.
+ */
+int debug_info_read(const DebugInfoRequest *request, DebugLines *lines, DebugInfoFunc progress, void *userdata);

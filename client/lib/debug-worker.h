@@ -1,0 +1,24 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+#pragma once
+
+/*
+ * Debug information is read in a process of its own, which is given up on when a file is too much for it: it may fall, go
+ * on for ever, or be taken over by what the file says. It has the files it reads and a pipe, may open others for reading
+ * alone, and can write nothing, reach nobody and outlive neither us nor its time.
+ */
+
+#include "debug-info.h"
+
+typedef struct DebugWorkerOptions {
+        uint64_t deadline;    /* ns CLOCK_MONOTONIC */
+        uint64_t memory_max;  /* bytes that it may write to; 0: as much as any sound file needs */
+        /* For tests: what the process does instead. */
+        int (*read)(const DebugInfoRequest *request, DebugLines *lines, DebugInfoFunc progress, void *userdata);
+} DebugWorkerOptions;
+
+/*
+ * As debug_info_read(). lines, which is set up, has what came until then also where this fails: -ETIMEDOUT: the deadline
+ * was over. -EBADMSG: the process fell, or said what makes no sense. The caller must not wait for children of any number
+ * meanwhile.
+ */
+int debug_worker_run(DebugLines *lines, const DebugInfoRequest *request, const DebugWorkerOptions *options);

@@ -1,0 +1,565 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+
+/*
+ * What debug information says of addresses, for every way in which it is written; read as a worker does, and by one. The
+ * programs are those of tests/fixtures/lines: labels in them are where it is known what stands there.
+ */
+
+#include <fcntl.h>
+#include <limits.h>
+#include <setjmp.h>
+#include <signal.h>
+#include <stdarg.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/ptrace.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+
+#include <cmocka.h>
+
+#include "debug-file.h"
+#include "debug-worker.h"
+#include "symbolizer.h"
+
+#define NSEC_PER_SEC UINT64_C(1000000000)
+/* Far more than any of it takes, unless it should be given up on. */
+#define LONG (300 * NSEC_PER_SEC)
+
+typedef struct Expected {
+        const char *name;   /* NULL: not known */
+        const char *source; /* how it ends */
+        unsigned line;      /* 0: none */
+} Expected;
+
+static char *fixture(char *path, const char *name) {
+        (void) snprintf(path, PATH_MAX, "%s/%s", getenv("FIXTURES"), name);
+        return path;
+}
+
+static bool is_there(const char *name) {
+        char path[PATH_MAX];
+
+        return access(fixture(path, name), F_OK) == 0;
+}
+
+/* By nm's output, which is kept beside each program. */
+static uint64_t address_of(const char *program, const char *label) {
+        char path[PATH_MAX], line[1024], name[512], type;
+        unsigned long long address, found = 0;
+        FILE *f;
+
+        (void) snprintf(path, sizeof(path), "%s/%s.nm", getenv("FIXTURES"), program);
+        f = fopen(path, "re");
+        assert_non_null(f);
+        while (fgets(line, sizeof(line), f))
+                if (sscanf(line, "%llx %c %511s", &address, &type, name) == 3 && strcmp(name, label) == 0)
+                        found = address;
+        (void) fclose(f);
+        if (found == 0)
+                fail_msg("%s has no %s", program, label);
+        return found;
+}
+
+static ElfFile *open_elf(const char *name) {
+        char path[PATH_MAX];
+        int fd = open(fixture(path, name), O_RDONLY | O_CLOEXEC);
+        ElfFile *elf;
+
+        assert_return_code(fd, errno);
+        assert_return_code(elf_file_new_take_fd(&elf, fd), 0);
+        return elf;
+}
+
+static void check_chain(const char *program, const DebugLines *lines, uint32_t code, const Expected *expected, size_t n) {
+        for (size_t i = 0; i < n; i++) {
+                const DebugCode *c = &lines->codes[code];
+                const char *name = c->routine > 0 ? lines->strings[c->routine] : NULL;
+                const char *source = c->source > 0 ? lines->strings[c->source] : "";
+                _cleanup_free_ char *shown = NULL;
+
+                if (code == 0)
+                        fail_msg("%s: nothing of %s", program, expected[i].name ?: "it");
+                if (!expected[i].name != !name)
+                        fail_msg("%s: %s where %s was expected", program, name ?: "no name", expected[i].name ?: "none");
+                if (name) {
+                        assert_return_code(symbol_demangle(name, &shown), 0);
+                        if (strstr(shown, expected[i].name) != shown)
+                                fail_msg("%s: %s is not %s", program, shown, expected[i].name);
+                }
+                if (c->line != expected[i].line || strlen(source) < strlen(expected[i].source) ||
+                    strcmp(source + strlen(source) - strlen(expected[i].source), expected[i].source) != 0)
+                        fail_msg("%s: %s is at %s:%u, not %s:%u", program, name ?: "it", source, c->line, expected[i].source,
+                                 expected[i].line);
+                code = c->caller;
+        }
+        if (code != 0)
+                fail_msg("%s: %s is inlined into something", program, expected[n - 1].name ?: "it");
+}
+
+typedef int (*ReadFunc)(const DebugInfoRequest *request, DebugLines *lines);
+
+static int read_here(const DebugInfoRequest *request, DebugLines *lines) {
+        return debug_info_read(request, lines, NULL, NULL);
+}
+
+static int read_by_worker(const DebugInfoRequest *request, DebugLines *lines) {
+        return debug_worker_run(lines, request, &(DebugWorkerOptions){ .deadline = now_ns(CLOCK_MONOTONIC) + LONG });
+}
+
+/* What stands at a label of a program, by the file that has its debug information. */
+static void check_label(const char *program, ElfFile *debug, ElfFile *alt, const char *label, const Expected *expected,
+                        size_t n) {
+        static const ReadFunc funcs[] = { read_here, read_by_worker };
+        uint64_t address = address_of(program, label);
+        DebugInfoRequest request = {
+                .fd = elf_file_get_fd(debug),
+                .alt_fd = alt ? elf_file_get_fd(alt) : -1,
+                .addresses = &address,
+                .n_addresses = 1,
+        };
+
+        for (size_t i = 0; i < ELEMENTSOF(funcs); i++) {
+                _cleanup_(debug_lines_done) DebugLines lines = {};
+                int r;
+
+                assert_return_code(debug_lines_init(&lines, 1), 0);
+                r = funcs[i](&request, &lines);
+                if (r < 0)
+                        fail_msg("%s: %s", program, strerror(-r));
+                if (n == 0)
+                        assert_int_equal(lines.at[0], 0);
+                else
+                        check_chain(program, &lines, lines.at[0], expected, n);
+        }
+}
+
+static void check(const char *program, const char *label, const Expected *expected, size_t n) {
+        _cleanup_(elf_file_freep) ElfFile *elf = open_elf(program);
+
+        check_label(program, elf, NULL, label, expected, n);
+}
+
+#define CHAIN(...) ((const Expected[]){ __VA_ARGS__ }), sizeof((const Expected[]){ __VA_ARGS__ }) / sizeof(Expected)
+
+static void check_c(const char *program, ElfFile *debug, ElfFile *alt) {
+        check_label(program, debug, alt, "at_innermost",
+                    CHAIN({ "innermost", "/inner.h", 101 }, { "middle", "/program.c", 203 }, { "outer", "/program.c", 303 }));
+        check_label(program, debug, alt, "at_outer", CHAIN({ "outer", "/program.c", 302 }));
+        check_label(program, debug, alt, "at_lonely", CHAIN({ "lonely", "/program.c", 401 }));
+}
+
+static void test_c(_unused_ void **state) {
+        static const char *const programs[] = {
+                "c-4", "c-5", "clang-4", "clang-5", "compressed-4", "compressed-5", "types", "nopie",
+        };
+
+        for (size_t i = 0; i < ELEMENTSOF(programs); i++) {
+                _cleanup_(elf_file_freep) ElfFile *elf = open_elf(programs[i]);
+
+                check_c(programs[i], elf, NULL);
+        }
+        /* Of functions it has only those that something is inlined into. */
+        check("table", "at_innermost",
+              CHAIN({ "innermost", "/inner.h", 101 }, { "middle", "/program.c", 203 }, { "outer", "/program.c", 303 }));
+        check("table", "at_lonely", CHAIN({ NULL, "/program.c", 401 }));
+}
+
+static void test_split(_unused_ void **state) {
+        static const char *const programs[] = { "split-4", "split-5", "clang-split-4", "clang-split-5" };
+
+        for (size_t i = 0; i < ELEMENTSOF(programs); i++) {
+                _cleanup_(elf_file_freep) ElfFile *elf = open_elf(programs[i]);
+
+                check_c(programs[i], elf, NULL);
+        }
+        /* Without the rest the line is known, and no function. */
+        check("split-lost", "at_innermost", CHAIN({ NULL, "/inner.h", 101 }));
+}
+
+static void test_cxx(_unused_ void **state) {
+        static const char *const programs[] = { "cc-4", "cc-5" };
+
+        for (size_t i = 0; i < ELEMENTSOF(programs); i++) {
+                check(programs[i], "at_get",
+                      CHAIN({ "ns::Box<int>::get", "/box.h", 101 }, { "ns::Box<int>::call", "/box.h", 202 }));
+                check(programs[i], "at_lambda", CHAIN({ "", "/program.cc", 302 }, { "main", "/program.cc", 305 }));
+        }
+}
+
+static void test_rust(_unused_ void **state) {
+        if (!is_there("rust"))
+                skip();
+        check("rust", "at_advance",
+              CHAIN({ "program::Counter::advance", "program.rs", 15 }, { "program::outer", "program.rs", 24 }));
+}
+
+static void test_assembly(_unused_ void **state) {
+        check("assembly", "at_assembly", CHAIN({ "main", "/assembly.s", 8 }));
+}
+
+/* -ENOENT: it is in no file. */
+static int open_separate(const char *program, ElfFile *elf, ElfFile **ret) {
+        char path[PATH_MAX], symbol_dir[PATH_MAX];
+
+        return debug_file_open(ret, elf, fixture(path, program), -1, fixture(symbol_dir, "debug"));
+}
+
+static void test_separate(_unused_ void **state) {
+        static const char *const programs[] = { "by-id", "linked/by-link" };
+
+        for (size_t i = 0; i < ELEMENTSOF(programs); i++) {
+                _cleanup_(elf_file_freep) ElfFile *elf = open_elf(programs[i]), *debug = NULL;
+
+                assert_int_equal(elf_file_has_section(elf, ".debug_info"), 0);
+                assert_return_code(open_separate(programs[i], elf, &debug), 0);
+                assert_int_equal(elf_file_has_section(debug, ".debug_info"), 1);
+                check_c(programs[i], debug, NULL);
+        }
+}
+
+static void test_dwz(_unused_ void **state) {
+        _cleanup_(elf_file_freep) ElfFile *elf = NULL, *moved = NULL, *alt = NULL;
+
+        if (!is_there("dwz-one"))
+                skip();
+        elf = open_elf("dwz-one");
+        assert_return_code(debug_file_open_alt(&alt, elf, "/nonexistent"), 0);
+        assert_non_null(alt);
+        check_c("dwz-one", elf, alt);
+        moved = open_elf("moved/dwz-one");
+        alt = elf_file_free(alt);
+        assert_int_equal(debug_file_open_alt(&alt, moved, "/nonexistent"), -ENOENT);
+}
+
+static void test_no_alt(_unused_ void **state) {
+        _cleanup_(elf_file_freep) ElfFile *elf = open_elf("c-5");
+        ElfFile *alt = elf;
+
+        assert_int_equal(debug_file_open_alt(&alt, elf, "/nonexistent"), 0);
+        assert_null(alt);
+}
+
+static void test_nothing(_unused_ void **state) {
+        _cleanup_(elf_file_freep) ElfFile *elf = open_elf("none"), *other = open_elf("c-5");
+        uint64_t addresses[] = { 1, address_of("c-5", "at_lonely"), UINT64_MAX };
+        DebugInfoRequest request = { .fd = elf_file_get_fd(elf), .alt_fd = -1, .addresses = addresses, .n_addresses = 3 };
+        _cleanup_(debug_lines_done) DebugLines lines = {};
+
+        assert_return_code(debug_lines_init(&lines, 3), 0);
+        assert_int_equal(read_by_worker(&request, &lines), -EBADMSG);
+        request.fd = elf_file_get_fd(other);
+        debug_lines_done(&lines);
+        assert_return_code(debug_lines_init(&lines, 3), 0);
+        assert_int_equal(read_by_worker(&request, &lines), 0);
+        assert_int_equal(lines.at[0], 0);
+        assert_int_not_equal(lines.at[1], 0);
+        assert_int_equal(lines.at[2], 0);
+}
+
+/* ---- the worker ---- */
+
+static int run(int (*read)(const DebugInfoRequest *, DebugLines *, DebugInfoFunc, void *), uint64_t timeout,
+               uint64_t memory_max, DebugLines *lines) {
+        static const uint64_t address = 1;
+        _cleanup_close_ int fd = open("/dev/null", O_RDONLY | O_CLOEXEC);
+
+        assert_return_code(debug_lines_init(lines, 1), 0);
+        return debug_worker_run(lines, &(DebugInfoRequest){ .fd = fd, .alt_fd = -1, .addresses = &address, .n_addresses = 1 },
+                                &(DebugWorkerOptions){
+                                        .deadline = now_ns(CLOCK_MONOTONIC) + timeout,
+                                        .memory_max = memory_max,
+                                        .read = read,
+                                });
+}
+
+/* Says something that is to be kept. */
+static void say(DebugLines *lines, uint32_t line, DebugInfoFunc progress, void *userdata) {
+        uint32_t code;
+
+        if (debug_lines_add_code(lines, &(DebugCode){ .line = line }, &code) < 0)
+                _exit(1);
+        debug_lines_set(lines, 0, code);
+        if (progress(lines, userdata) < 0)
+                _exit(1);
+}
+
+static uint32_t said(const DebugLines *lines) {
+        return lines->at[0] > 0 ? lines->codes[lines->at[0]].line : 0;
+}
+
+static int hang(const DebugInfoRequest *request, DebugLines *lines, DebugInfoFunc progress, void *userdata) {
+        (void) request;
+        say(lines, 7, progress, userdata);
+        for (volatile bool end = false; !end;)
+                ;
+        return 0;
+}
+
+static int fall(const DebugInfoRequest *request, DebugLines *lines, DebugInfoFunc progress, void *userdata) {
+        (void) request;
+        say(lines, 8, progress, userdata);
+        _exit(0);
+}
+
+static int fail_with(const DebugInfoRequest *request, DebugLines *lines, DebugInfoFunc progress, void *userdata) {
+        (void) request;
+        say(lines, 9, progress, userdata);
+        return -EFBIG;
+}
+
+static void test_worker_fails(_unused_ void **state) {
+        static const struct {
+                int (*read)(const DebugInfoRequest *, DebugLines *, DebugInfoFunc, void *);
+                uint64_t timeout;
+                int result;
+                uint32_t said;
+        } cases[] = {
+                { hang, NSEC_PER_SEC, -ETIMEDOUT, 7 },
+                { hang, 0, -ETIMEDOUT, 0 },
+                { fall, LONG, -EBADMSG, 8 },
+                { fail_with, LONG, -EFBIG, 9 },
+        };
+
+        for (size_t i = 0; i < ELEMENTSOF(cases); i++) {
+                _cleanup_(debug_lines_done) DebugLines lines = {};
+
+                assert_int_equal(run(cases[i].read, cases[i].timeout, 0, &lines), cases[i].result);
+                /* A machine that is slow enough has said nothing within the second. */
+                if (cases[i].result != -ETIMEDOUT || said(&lines) != 0)
+                        assert_int_equal(said(&lines), cases[i].said);
+        }
+}
+
+/* Each bit: something that must not be possible is. */
+static int attack(const DebugInfoRequest *request, DebugLines *lines, DebugInfoFunc progress, void *userdata) {
+        uint32_t possible = 0;
+        char path[64];
+        int fd;
+
+        (void) snprintf(path, sizeof(path), "/tmp/ringside-worker-%d", (int) getpid());
+        possible |= open(path, O_WRONLY | O_CREAT, 0600) >= 0;
+        possible |= (open("/dev/null", O_RDWR) >= 0) << 1;
+        possible |= (open("/dev/null", O_RDONLY | O_TRUNC) >= 0) << 2;
+        possible |= (socket(AF_UNIX, SOCK_STREAM, 0) >= 0) << 3;
+        possible |= (socket(AF_INET, SOCK_STREAM, 0) >= 0) << 4;
+        possible |= (kill(getppid(), 0) >= 0) << 5;
+        possible |= (fork() >= 0) << 6;
+        possible |= (unlink(path) >= 0 || errno == ENOENT) << 7;
+        possible |= (mkdir(path, 0700) >= 0) << 8;
+        possible |= (ptrace(PTRACE_TRACEME, 0, NULL, NULL) >= 0) << 9;
+        possible |= (write(2, "x", 1) >= 0) << 10;
+        possible |= (dup(request->fd) >= 0) << 11;
+        possible |= (chmod("/dev/null", 0666) >= 0) << 12;
+        execl("/bin/true", "true", (char *) NULL);
+        fd = open("/dev/null", O_RDONLY);
+        possible |= (fd < 0) << 13; /* what must be possible */
+        for (int i = 3; i < 100; i++)
+                possible |= (i != request->fd && i != fd && i != fileno(userdata) && lseek(i, 0, SEEK_CUR) >= 0) << 14;
+        say(lines, possible, progress, userdata);
+        return 0;
+}
+
+static void test_worker_is_confined(_unused_ void **state) {
+        _cleanup_(debug_lines_done) DebugLines lines = {};
+        int inherited = open("/dev/null", O_RDWR);
+
+        assert_return_code(inherited, errno);
+        assert_int_equal(run(attack, LONG, 0, &lines), 0);
+        assert_int_equal(lines.at[0], 1);
+        assert_int_equal(said(&lines), 0);
+        (void) close(inherited);
+}
+
+static int use_memory(const DebugInfoRequest *request, DebugLines *lines, DebugInfoFunc progress, void *userdata) {
+        (void) request;
+        for (uint32_t i = 0; i < 4096; i++) {
+                char *p = malloc(1U << 20);
+
+                if (!p) {
+                        say(lines, i, progress, userdata);
+                        return -ENOMEM;
+                }
+                memset(p, 1, 1U << 20);
+        }
+        return 0;
+}
+
+static void test_worker_memory(_unused_ void **state) {
+        _cleanup_(debug_lines_done) DebugLines lines = {};
+
+#if defined(__SANITIZE_ADDRESS__)
+        skip(); /* it reserves more than any limit */
+#elif defined(__has_feature)
+#if __has_feature(address_sanitizer)
+        skip();
+#endif
+#endif
+        assert_int_equal(run(use_memory, LONG, 64U << 20, &lines), -ENOMEM);
+        assert_in_range(said(&lines), 1, 63);
+}
+
+/* ---- what a worker may say ---- */
+
+/* A stream as debug_lines_send() makes it: "x", code 1 in it, code 2 inlined into that, address 0 is 2. */
+static size_t make_stream(uint8_t *ret, size_t size) {
+        _cleanup_(debug_lines_done) DebugLines lines = {};
+        FILE *f = fmemopen(ret, size, "w");
+        uint32_t string, code;
+        size_t n;
+
+        assert_non_null(f);
+        assert_return_code(debug_lines_init(&lines, 1), 0);
+        assert_return_code(debug_lines_add_string(&lines, "x", &string), 0);
+        assert_return_code(debug_lines_add_code(&lines, &(DebugCode){ .routine = string, .line = 5 }, &code), 0);
+        assert_return_code(debug_lines_add_code(&lines, &(DebugCode){ .caller = code, .source = string }, &code), 0);
+        debug_lines_set(&lines, 0, code);
+        assert_return_code(debug_lines_send(&lines, f), 0);
+        assert_return_code(debug_lines_send_end(0, f), 0);
+        n = (size_t) ftell(f);
+        (void) fclose(f);
+        return n;
+}
+
+static void test_stream(_unused_ void **state) {
+        uint8_t stream[1024];
+        size_t n = make_stream(stream, sizeof(stream));
+
+        /* In two parts, cut everywhere. */
+        for (size_t cut = 0; cut <= n; cut++) {
+                _cleanup_(debug_lines_done) DebugLines lines = {};
+                size_t used, rest;
+
+                assert_return_code(debug_lines_init(&lines, 1), 0);
+                assert_int_equal(debug_lines_take(&lines, stream, cut, &used), 0);
+                assert_true(used <= cut);
+                assert_int_equal(debug_lines_take(&lines, stream + used, n - used, &rest), 0);
+                assert_int_equal(used + rest, n);
+                assert_true(lines.ended);
+                assert_int_equal(lines.at[0], 2);
+                assert_int_equal(lines.codes[2].caller, 1);
+                assert_string_equal(lines.strings[lines.codes[1].routine], "x");
+        }
+}
+
+/* Whatever is changed, nothing in it points to what is not there. */
+static void test_stream_is_hostile(_unused_ void **state) {
+        static const uint8_t values[] = { 0, 1, 2, 3, 4, 5, 0x7f, 0x80, 0xff };
+        uint8_t stream[1024], changed[1024];
+        size_t n = make_stream(stream, sizeof(stream)), refused = 0, used;
+
+        for (size_t i = 0; i < n; i++)
+                for (size_t k = 0; k < ELEMENTSOF(values); k++) {
+                        _cleanup_(debug_lines_done) DebugLines lines = {};
+
+                        memcpy(changed, stream, n);
+                        changed[i] = values[k];
+                        assert_return_code(debug_lines_init(&lines, 1), 0);
+                        refused += debug_lines_take(&lines, changed, n, &used) < 0;
+                        assert_true(lines.at[0] < lines.n_codes);
+                        for (size_t j = 1; j < lines.n_codes; j++) {
+                                assert_true(lines.codes[j].caller < j);
+                                assert_true(lines.codes[j].routine < lines.n_strings);
+                                assert_true(lines.codes[j].source < lines.n_strings);
+                        }
+                }
+        assert_true(refused > n);
+}
+
+static void test_too_deep(_unused_ void **state) {
+        _cleanup_(debug_lines_done) DebugLines lines = {};
+        uint32_t code = 0;
+
+        assert_return_code(debug_lines_init(&lines, 1), 0);
+        for (uint32_t i = 0; i < DEBUG_LINES_DEPTH_MAX; i++)
+                assert_return_code(debug_lines_add_code(&lines, &(DebugCode){ .caller = code, .line = i }, &code), 0);
+        assert_int_equal(debug_lines_add_code(&lines, &(DebugCode){ .caller = code }, &code), -EFBIG);
+}
+
+/* ---- hostile files ---- */
+
+static int read_bytes_of(const char *name, uint8_t **ret, size_t *ret_n) {
+        char path[PATH_MAX];
+        int fd = open(fixture(path, name), O_RDONLY | O_CLOEXEC);
+        struct stat st;
+
+        assert_return_code(fd, errno);
+        assert_return_code(fstat(fd, &st), errno);
+        *ret_n = (size_t) st.st_size;
+        *ret = malloc(*ret_n);
+        assert_non_null(*ret);
+        assert_int_equal(read(fd, *ret, *ret_n), *ret_n);
+        return close(fd);
+}
+
+static void read_memory(const uint8_t *bytes, size_t n, const uint64_t *addresses, size_t n_addresses) {
+        _cleanup_(debug_lines_done) DebugLines lines = {};
+        _cleanup_close_ int fd = memfd_create("hostile", MFD_CLOEXEC);
+        int r;
+
+        assert_return_code(fd, errno);
+        assert_int_equal(write(fd, bytes, n), n);
+        assert_return_code(debug_lines_init(&lines, n_addresses), 0);
+        r = debug_worker_run(&lines,
+                             &(DebugInfoRequest){ .fd = fd, .alt_fd = -1, .addresses = addresses, .n_addresses = n_addresses },
+                             &(DebugWorkerOptions){ .deadline = now_ns(CLOCK_MONOTONIC) + 10 * NSEC_PER_SEC });
+        assert_true(r == 0 || r == -EBADMSG || r == -EFBIG || r == -ENOMEM || r == -ETIMEDOUT);
+}
+
+/* Cut short, and changed here and there: our own process goes on, whatever comes of the worker. */
+static void test_hostile_files(_unused_ void **state) {
+        static const char *const programs[] = { "c-5", "clang-4", "compressed-5" };
+
+        for (size_t i = 0; i < ELEMENTSOF(programs); i++) {
+                uint64_t addresses[] = { address_of(programs[i], "at_innermost"), address_of(programs[i], "at_lonely") };
+                _cleanup_free_ uint8_t *bytes = NULL;
+                uint64_t random = 88172645463325252U;
+                size_t n;
+
+                if (addresses[0] > addresses[1]) {
+                        uint64_t swapped = addresses[0];
+
+                        addresses[0] = addresses[1];
+                        addresses[1] = swapped;
+                }
+                read_bytes_of(programs[i], &bytes, &n);
+                for (size_t size = 0; size < n; size += n / 40)
+                        read_memory(bytes, size, addresses, 2);
+                for (size_t round = 0; round < 40; round++) {
+                        _cleanup_free_ uint8_t *changed = malloc(n);
+
+                        assert_non_null(changed);
+                        memcpy(changed, bytes, n);
+                        for (size_t k = 0; k < 64; k++) {
+                                random ^= random << 13;
+                                random ^= random >> 7;
+                                random ^= random << 17;
+                                changed[64 + random % (n - 64)] = (uint8_t) (random >> 32);
+                        }
+                        read_memory(changed, n, addresses, 2);
+                }
+        }
+}
+
+int main(void) {
+        static const struct CMUnitTest tests[] = {
+                cmocka_unit_test(test_c),
+                cmocka_unit_test(test_split),
+                cmocka_unit_test(test_cxx),
+                cmocka_unit_test(test_rust),
+                cmocka_unit_test(test_assembly),
+                cmocka_unit_test(test_separate),
+                cmocka_unit_test(test_dwz),
+                cmocka_unit_test(test_no_alt),
+                cmocka_unit_test(test_nothing),
+                cmocka_unit_test(test_worker_fails),
+                cmocka_unit_test(test_worker_is_confined),
+                cmocka_unit_test(test_worker_memory),
+                cmocka_unit_test(test_stream),
+                cmocka_unit_test(test_stream_is_hostile),
+                cmocka_unit_test(test_too_deep),
+                cmocka_unit_test(test_hostile_files),
+        };
+
+        return cmocka_run_group_tests(tests, NULL, NULL);
+}
