@@ -78,7 +78,9 @@ static int heavier_first(const void *a, const void *b) {
         if (x->total_weight != y->total_weight)
                 return x->total_weight > y->total_weight ? -1 : 1;
         c = strcmp(x->name, y->name);
-        return c != 0 ? c : strcmp(x->file, y->file);
+        if (c == 0)
+                c = strcmp(x->file, y->file);
+        return c != 0 ? c : x->inlined - y->inlined;
 }
 
 int call_tree_freeze(CallTree *tree, const RingsideNode **ret_root) {
@@ -97,6 +99,7 @@ int call_tree_freeze(CallTree *tree, const RingsideNode **ret_root) {
                         .name = node->name,
                         .file = node->file,
                         .kernel = node->kernel,
+                        .inlined = node->inlined,
                         .self_samples = node->self_samples,
                         .total_samples = node->total_samples,
                         .self_weight = node->self_weight,

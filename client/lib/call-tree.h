@@ -17,7 +17,7 @@ typedef struct CallNode {
         uint32_t parent;
         uint32_t n_children;
         const char *name, *file;
-        bool kernel;
+        bool kernel, inlined;
         uint64_t self_samples, total_samples, self_weight, total_weight;
 } CallNode;
 

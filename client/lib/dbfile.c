@@ -617,7 +617,7 @@ int dbfile_create(DbFile **ret, const char *path, RingsideError *error) {
         return 0;
 }
 
-int dbfile_open(DbFile **ret, const char *path, RingsideError *error) {
+static int open_existing(DbFile **ret, const char *path, int mode, RingsideError *error) {
         _cleanup_(dbfile_freep) DbFile *file = NULL;
         _cleanup_free_ char *real = realpath(path, NULL); /* the journal lies beside the file, not beside a link to it */
         struct stat st;
@@ -626,7 +626,7 @@ int dbfile_open(DbFile **ret, const char *path, RingsideError *error) {
         r = real ? dbfile_new(&file, real) : -errno;
         if (r < 0)
                 return error_set(error, r, NULL, "Cannot open %s: %s", path, strerror(-r));
-        file->fd = openat(file->dir_fd, file->name, O_RDONLY | O_NONBLOCK | O_NOCTTY | O_CLOEXEC);
+        file->fd = openat(file->dir_fd, file->name, mode | O_NONBLOCK | O_NOCTTY | O_CLOEXEC);
         if (file->fd < 0) {
                 r = -errno;
                 return error_set(error, r, NULL, "Cannot open %s: %s", path, strerror(-r));
@@ -636,6 +636,28 @@ int dbfile_open(DbFile **ret, const char *path, RingsideError *error) {
         if (!S_ISREG(st.st_mode))
                 return error_set(error, RINGSIDE_E_RECORDING, NULL, "%s is no recording: not a regular file", path);
         file->owner = st.st_uid;
+        *ret = TAKE_PTR(file);
+        return 0;
+}
+
+int dbfile_open(DbFile **ret, const char *path, RingsideError *error) {
+        return open_existing(ret, path, O_RDONLY, error);
+}
+
+int dbfile_open_for_update(DbFile **ret, const char *path, RingsideError *error) {
+        _cleanup_(dbfile_freep) DbFile *file = NULL;
+        const char *suffix = NULL;
+        int r;
+
+        r = open_existing(&file, path, O_RDWR, error);
+        if (r < 0)
+                return r;
+        r = find_planted(file, &suffix);
+        if (r < 0)
+                return suffix ? error_set(error, r, "Where it is left from a recorder that was killed, sqlite3 rolls it back.",
+                                          "Cannot add to %s: %s%s lies beside it", path, path, suffix)
+                              : error_set(error, r, NULL, "Cannot open %s: %s", path, strerror(-r));
+        file->writable = true;
         *ret = TAKE_PTR(file);
         return 0;
 }

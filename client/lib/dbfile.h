@@ -28,6 +28,11 @@ typedef struct DbFile DbFile;
 int dbfile_create(DbFile **ret, const char *path, RingsideError *error);
 /* For reading. Anything but a regular file is refused with RINGSIDE_E_RECORDING. */
 int dbfile_open(DbFile **ret, const char *path, RingsideError *error);
+/*
+ * The same for adding to what is there. -EEXIST where its recorder died while writing: a -journal lies beside it. Whether
+ * somebody is writing it just now is told by its lock.
+ */
+int dbfile_open_for_update(DbFile **ret, const char *path, RingsideError *error);
 /* After sqlite3_close() only. */
 DbFile *dbfile_free(DbFile *file);
 DEFINE_CLEANUP(DbFile, dbfile_free)

@@ -2,7 +2,7 @@
 /*
  * The format of FlameGraph's stackcollapse tools: one line a stack, "a;b;c 42". Neither the separator
  * nor a line break may come from a name. Kernel frames end in _[k], as stackcollapse-perf.pl --kernel has
- * it, by which flamegraph.pl gives them a colour of their own.
+ * it, and inlined ones in _[i], as with --inline: by these flamegraph.pl gives them colours of their own.
  */
 
 #include <inttypes.h>
@@ -39,15 +39,14 @@ static void path_done(Path *path) {
 }
 
 static int path_append(Path *path, const RingsideNode *node) {
-        static const char suffix[] = "_[k]";
-        char safe[4096 + sizeof(suffix)];
+        const char *suffix = node->kernel ? "_[k]" : node->inlined ? "_[i]" : "";
+        char safe[4096 + 4];
         size_t n;
 
         ringside_escape(safe, 4096, node->name[0] ? node->name : "[unknown]");
         for (char *p = safe; (p = strchr(p, ';'));)
                 *p = ':';
-        if (node->kernel)
-                (void) strcat(safe, suffix);
+        (void) strcat(safe, suffix);
         n = strlen(safe);
         if (path->len + n + 2 > path->allocated) {
                 size_t allocated = MAX(path->allocated * 2, path->len + n + 2);

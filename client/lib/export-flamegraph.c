@@ -8,7 +8,7 @@
  * The JSON, where fn is an index into functions and frames are in preorder:
  *
  *   { "info": {...},
- *     "functions": [[name, file, kernel], ...],
+ *     "functions": [[name, file, 1: kernel; 2: inlined; 0: neither], ...],
  *     "frames": [depth, fn, self samples, total samples, self weight, total weight, ...] }
  *
  * Strings come from processes and files: they are escaped for the eye by ringside_escape(), for JSON
@@ -104,7 +104,7 @@ static json_object *new_function(const RingsideNode *node) {
 
         if (!function || !add(function, new_string(node->name, NAME_MAX_BYTES)) ||
             !add(function, new_string(node->file, NAME_MAX_BYTES)) ||
-            !add(function, json_object_new_int(node->kernel)))
+            !add(function, json_object_new_int(node->kernel ? 1 : node->inlined ? 2 : 0)))
                 return NULL;
         return TAKE_PTR(function);
 }

@@ -35,6 +35,8 @@ typedef struct Pprof {
         uint64_t *mapping_ids;  /* by file; file 0 stands for the markers */
         uint64_t *location_ids; /* by frame */
         uint64_t *function_ids; /* by number of the function */
+        size_t n_function_ids;  /* room for, as profile.function has */
+        bool inlined;           /* show what is */
         Pprof__Label **labels;  /* that every sample has */
         unsigned n_labels;
         bool failed;            /* out of memory, looked at once at the end */
@@ -53,6 +55,7 @@ static void pprof_done(Pprof *p) {
         free(p->profile.location);
         free(p->profile.mapping);
         free(p->profile.function);
+        free(p->function_ids);
         free(p->profile.sample);
         table_done(&p->strings);
         functions_done(&p->functions);
@@ -168,10 +171,34 @@ static uint64_t put_mapping(Pprof *p, uint32_t file) {
         return p->mapping_ids[file] = m->id;
 }
 
-static uint64_t put_function(Pprof *p, uint32_t frame, uint32_t number) {
-        const SnapshotFrame *f = &p->snapshot.frames[frame];
+/* Room for the function with this number. */
+static bool grow_functions(Pprof *p, uint32_t number) {
+        size_t n = MAX(p->n_function_ids * 2, (size_t) number + 256);
+        Pprof__Function **functions;
+        uint64_t *ids;
+
+        if (number < p->n_function_ids)
+                return true;
+        functions = reallocarray(p->profile.function, n, sizeof(*functions));
+        if (functions)
+                p->profile.function = functions;
+        ids = reallocarray(p->function_ids, n, sizeof(*ids));
+        if (ids)
+                p->function_ids = ids;
+        if (!functions || !ids) {
+                p->failed = true;
+                return false;
+        }
+        memset(ids + p->n_function_ids, 0, (n - p->n_function_ids) * sizeof(*ids));
+        p->n_function_ids = n;
+        return true;
+}
+
+static uint64_t put_function(Pprof *p, uint32_t number, uint32_t symbol, uint32_t source) {
         Pprof__Function *function;
 
+        if (!grow_functions(p, number))
+                return 0;
         if (p->function_ids[number] > 0)
                 return p->function_ids[number];
         function = take(p, sizeof(Pprof__Function));
@@ -180,15 +207,56 @@ static uint64_t put_function(Pprof *p, uint32_t frame, uint32_t number) {
         pprof__function__init(function);
         function->id = p->profile.n_function + 1;
         function->name = put_string(p, p->functions.items[number].name);
-        function->system_name = f->symbol > 0 ? put_string(p, p->snapshot.symbols[f->symbol]) : function->name;
+        function->system_name = symbol > 0 ? put_string(p, p->snapshot.symbols[symbol]) : function->name;
+        if (source > 0)
+                function->filename = put_string(p, p->snapshot.sources[source]);
         p->profile.function[p->profile.n_function++] = function;
         return p->function_ids[number] = function->id;
+}
+
+static void put_line(Pprof *p, Pprof__Location *location, uint64_t function_id, uint32_t number) {
+        Pprof__Line *line = take(p, sizeof(Pprof__Line));
+
+        if (!line)
+                return;
+        pprof__line__init(line);
+        line->function_id = function_id;
+        line->line = number;
+        location->line[location->n_line++] = line;
+}
+
+/* What is inlined there, innermost first, as far as it has names; the function itself comes behind them. */
+static void put_inlined(Pprof *p, Pprof__Location *location, uint32_t frame) {
+        const Snapshot *s = &p->snapshot;
+        const SnapshotFrame *f = &s->frames[frame];
+        const SnapshotCode *code = s->code_of && p->inlined ? &s->codes[s->code_of[frame]] : NULL;
+
+        for (; code && code->caller > 0; code = &s->codes[code->caller]) {
+                const FunctionPlace place = {
+                        .symbol = s->symbols[code->symbol],
+                        .path = f->file > 0 ? s->files[f->file].path : "",
+                        .kernel = f->kernel,
+                        .inlined = true,
+                };
+                uint32_t number;
+
+                if (code->symbol == 0)
+                        continue;
+                if (functions_find(&p->functions, (TableKey){ code->symbol, f->file, f->kernel | 2 }, &place, &number) < 0) {
+                        p->failed = true;
+                        return;
+                }
+                put_line(p, location, put_function(p, number, code->symbol, code->source), code->line);
+        }
+}
+
+static size_t count_codes(const Snapshot *s, uint32_t frame) {
+        return s->code_of ? MAX(s->codes[s->code_of[frame]].depth, 1) : 1;
 }
 
 static uint64_t put_location(Pprof *p, uint32_t frame) {
         const SnapshotFrame *f = &p->snapshot.frames[frame];
         Pprof__Location *location;
-        Pprof__Line *line;
         uint32_t number;
 
         if (p->location_ids[frame] > 0)
@@ -205,14 +273,11 @@ static uint64_t put_location(Pprof *p, uint32_t frame) {
         if (frame > 0 && f->symbol == 0 && location->mapping_id > 0)
                 p->profile.mapping[location->mapping_id - 1]->has_functions = false;
         else {
-                line = take(p, sizeof(Pprof__Line));
-                location->line = take(p, sizeof(Pprof__Line *));
-                if (!line || !location->line)
+                location->line = take(p, count_codes(&p->snapshot, frame) * sizeof(Pprof__Line *));
+                if (!location->line)
                         return 0;
-                pprof__line__init(line);
-                line->function_id = put_function(p, frame, number);
-                location->line[0] = line;
-                location->n_line = 1;
+                put_inlined(p, location, frame);
+                put_line(p, location, put_function(p, number, f->symbol, f->source), f->line);
         }
         p->profile.location[p->profile.n_location++] = location;
         return p->location_ids[frame] = location->id;
@@ -301,13 +366,9 @@ static int reserve(Pprof *p) {
         p->profile.sample = calloc(s->n_sums + 1, sizeof(void *));
         p->profile.mapping = calloc(s->n_files, sizeof(void *));
         p->profile.location = calloc(s->n_frames, sizeof(void *));
-        p->profile.function = calloc(s->n_frames, sizeof(void *));
         p->mapping_ids = take(p, s->n_files * sizeof(uint64_t));
         p->location_ids = take(p, s->n_frames * sizeof(uint64_t));
-        p->function_ids = take(p, s->n_frames * sizeof(uint64_t)); /* no more functions than frames */
-        return p->profile.sample && p->profile.mapping && p->profile.location && p->profile.function && !p->failed
-                       ? 0
-                       : -ENOMEM;
+        return p->profile.sample && p->profile.mapping && p->profile.location && !p->failed ? 0 : -ENOMEM;
 }
 
 static void put_head(Pprof *p, const RingsideRecording *recording) {
@@ -384,9 +445,15 @@ static int pack(const Pprof *p, FILE *out) {
 
 int ringside_export_pprof(RingsideRecording *recording, const RingsideFilter *filter, FILE *out, RingsideError *error) {
         _cleanup_(pprof_done) Pprof p = { .profile = PPROF__PROFILE__INIT };
+        RingsideFilter f = { .event = -1 };
         int r;
 
-        r = snapshot_load(&p.snapshot, recording, filter, error);
+        if (filter)
+                memcpy(&f, filter, MIN(filter->size, sizeof(f)));
+        f.size = sizeof(f);
+        p.inlined = !f.no_inline;
+        f.no_inline = true; /* to pprof they are no frames, but lines of one */
+        r = snapshot_load(&p.snapshot, recording, &f, error);
         if (r < 0)
                 return r;
         r = reserve(&p);

@@ -76,6 +76,8 @@ static int compare_functions(const RingsideNode *a, const RingsideNode *b) {
         int r = (int) a->kernel - (int) b->kernel;
 
         if (r == 0)
+                r = (int) a->inlined - (int) b->inlined;
+        if (r == 0)
                 r = compare_strings(a->file, b->file);
         if (r == 0)
                 r = compare_strings(a->name, b->name);

@@ -15,7 +15,7 @@ const char *path_base_name(const char *path) {
 }
 
 /* Takes name in any case. */
-static int intern(Functions *functions, char *name, const char *file, bool kernel, uint32_t *ret) {
+static int intern(Functions *functions, char *name, const char *file, const FunctionPlace *place, uint32_t *ret) {
         _cleanup_free_ char *owned = name, *both = NULL;
         TableKey key;
         uint64_t found;
@@ -23,7 +23,7 @@ static int intern(Functions *functions, char *name, const char *file, bool kerne
 
         if (!name)
                 return -ENOMEM;
-        n = asprintf(&both, "%c%s\n%s", kernel ? 'k' : 'u', file, name);
+        n = asprintf(&both, "%c%c%s\n%s", place->kernel ? 'k' : 'u', place->inlined ? 'i' : 'c', file, name);
         if (n < 0) {
                 both = NULL;
                 return -ENOMEM;
@@ -46,7 +46,7 @@ static int intern(Functions *functions, char *name, const char *file, bool kerne
                 r = table_put(&functions->by_name, key, found);
                 if (r < 0)
                         return r;
-                functions->items[functions->n++] = (Function){ TAKE_PTR(owned), file, kernel };
+                functions->items[functions->n++] = (Function){ TAKE_PTR(owned), file, place->kernel, place->inlined };
         }
         *ret = found - 1;
         return 0;
@@ -65,7 +65,7 @@ int functions_find(Functions *functions, TableKey key, const FunctionPlace *plac
         int r;
 
         if (!place->symbol || place->symbol[0] == 0)
-                return intern(functions, unnamed(file, place->address), file, place->kernel, ret);
+                return intern(functions, unnamed(file, place->address), file, place, ret);
         found = table_get(&functions->by_symbol, key);
         if (found > 0) {
                 *ret = found - 1;
@@ -74,7 +74,7 @@ int functions_find(Functions *functions, TableKey key, const FunctionPlace *plac
         r = symbol_demangle(place->symbol, &name);
         if (r < 0)
                 return r;
-        r = intern(functions, name, file, place->kernel, ret);
+        r = intern(functions, name, file, place, ret);
         return r < 0 ? r : table_put(&functions->by_symbol, key, *ret + 1);
 }
 
@@ -85,9 +85,10 @@ static int look_up(Functions *functions, const Snapshot *snapshot, uint32_t fram
                 .path = f->file > 0 ? snapshot->files[f->file].path : "",
                 .address = f->address,
                 .kernel = f->kernel,
+                .inlined = f->inlined,
         };
 
-        return functions_find(functions, (TableKey){ f->symbol, f->file, f->kernel }, &place, ret);
+        return functions_find(functions, (TableKey){ f->symbol, f->file, f->kernel | f->inlined << 1 }, &place, ret);
 }
 
 int functions_get(Functions *functions, const Snapshot *snapshot, uint32_t frame, uint32_t *ret) {

@@ -17,6 +17,7 @@ typedef struct Function {
         char *name;       /* demangled; "file+0x12" where there is none */
         const char *file; /* base name, "" where there is no file */
         bool kernel;
+        bool inlined; /* where it is: the same one that is called is another */
 } Function;
 
 /* What samples are called that have no stack. */
@@ -28,6 +29,7 @@ typedef struct FunctionPlace {
         const char *path;   /* "": no file */
         uint64_t address;
         bool kernel;
+        bool inlined;
 } FunctionPlace;
 
 /* Embedded; all zero is empty. Numbers begin with 0. Strings live as long as it and the paths. */

@@ -12,7 +12,7 @@
 #include "ringside.h"
 #include "snapshot.h"
 
-#define N_GROUPS (RINGSIDE_BY_TARGET + 1)
+#define N_GROUPS (RINGSIDE_BY_LINE + 1)
 #define NO_TARGET "[no target]"
 
 typedef struct Truncations {
@@ -27,9 +27,21 @@ typedef struct Rows {
         bool done;
 } Rows;
 
+/* A line of a function's. */
+typedef struct FunctionLine {
+        uint32_t function, source, line;
+} FunctionLine;
+
+typedef struct FunctionLines {
+        FunctionLine *items;
+        size_t n, allocated;
+        Table known; /* number + 1 */
+} FunctionLines;
+
 struct RingsideProfile {
         Snapshot snapshot;
         Functions functions;
+        FunctionLines lines;
         Rows rows[N_GROUPS];
         Truncations truncations;
         CallTree callees, callers;
@@ -61,6 +73,8 @@ RingsideProfile *ringside_profile_free(RingsideProfile *profile) {
         call_tree_done(&profile->callees);
         call_tree_done(&profile->callers);
         functions_done(&profile->functions);
+        free(profile->lines.items);
+        table_done(&profile->lines.known);
         snapshot_done(&profile->snapshot);
         free(profile);
         return NULL;
@@ -104,6 +118,39 @@ static int function_of_frame(RingsideProfile *profile, uint32_t frame, int64_t *
         if (r >= 0)
                 *ret = function;
         return r;
+}
+
+static int line_of_frame(RingsideProfile *profile, uint32_t frame, int64_t *ret) {
+        const SnapshotFrame *f = &profile->snapshot.frames[frame];
+        FunctionLine line = { .source = f->source, .line = f->line };
+        FunctionLines *lines = &profile->lines;
+        TableKey key;
+        uint64_t known;
+        int r;
+
+        r = functions_get(&profile->functions, &profile->snapshot, frame, &line.function);
+        if (r < 0)
+                return r;
+        key = (TableKey){ line.function, line.source, line.line };
+        known = table_get(&lines->known, key);
+        if (known == 0) {
+                if (lines->n == lines->allocated) {
+                        size_t allocated = MAX(lines->allocated * 2, (size_t) 256);
+                        FunctionLine *items = reallocarray(lines->items, allocated, sizeof(FunctionLine));
+
+                        if (!items)
+                                return -ENOMEM;
+                        lines->items = items;
+                        lines->allocated = allocated;
+                }
+                known = lines->n + 1;
+                r = table_put(&lines->known, key, known);
+                if (r < 0)
+                        return r;
+                lines->items[lines->n++] = line;
+        }
+        *ret = (int64_t) known - 1;
+        return 0;
 }
 
 static int file_of_frame(RingsideProfile *profile, uint32_t frame, int64_t *ret) {
@@ -153,18 +200,18 @@ static int count_frames(RingsideProfile *profile, GroupFunc group, uint32_t targ
         return 0;
 }
 
-/* The functions of every stack are looked up first, so that their number is known. */
-static int find_functions(RingsideProfile *profile) {
+/* The functions, or lines, of every stack are looked up first, so that their number is known. */
+static int find_groups(RingsideProfile *profile, GroupFunc group) {
         const Snapshot *s = &profile->snapshot;
         _cleanup_free_ bool *done = calloc(s->n_stacks, sizeof(bool));
-        int64_t function;
+        int64_t number;
         int r;
 
         if (!done)
                 return -ENOMEM;
         for (size_t i = 0; i < s->n_sums; i++)
                 for (uint32_t stack = s->sums[i].stack; !done[stack]; stack = s->stacks[stack].parent) {
-                        r = function_of_frame(profile, s->stacks[stack].frame, &function);
+                        r = group(profile, s->stacks[stack].frame, &number);
                         if (r < 0)
                                 return r;
                         done[stack] = true;
@@ -178,11 +225,22 @@ static void name_function(RingsideProfile *profile, size_t i, RingsideRow *row) 
         row->name = f->name;
         row->file = f->file;
         row->kernel = f->kernel;
+        row->inlined = f->inlined;
+        row->source = "";
+}
+
+static void name_line(RingsideProfile *profile, size_t i, RingsideRow *row) {
+        const FunctionLine *line = &profile->lines.items[i];
+
+        name_function(profile, line->function, row);
+        if (line->source > 0)
+                row->source = profile->snapshot.sources[line->source];
+        row->line = line->line;
 }
 
 static void name_file(RingsideProfile *profile, size_t i, RingsideRow *row) {
         row->name = profile->snapshot.files[i].path;
-        row->file = "";
+        row->file = row->source = "";
         row->kernel = strcmp(row->name, "[kernel]") == 0;
 }
 
@@ -238,9 +296,15 @@ static int rows_by_frame(RingsideProfile *profile, GroupFunc group, NameFunc nam
 }
 
 static int rows_by_function(RingsideProfile *profile, Rows *ret) {
-        int r = find_functions(profile);
+        int r = find_groups(profile, function_of_frame);
 
         return r < 0 ? r : rows_by_frame(profile, function_of_frame, name_function, profile->functions.n, ret);
+}
+
+static int rows_by_line(RingsideProfile *profile, Rows *ret) {
+        int r = find_groups(profile, line_of_frame);
+
+        return r < 0 ? r : rows_by_frame(profile, line_of_frame, name_line, profile->lines.n, ret);
 }
 
 static int rows_by_file(RingsideProfile *profile, Rows *ret) {
@@ -267,6 +331,7 @@ static int rows_by_process_or_thread(RingsideProfile *profile, bool by_thread, R
                         rows[n++] = (RingsideRow){
                                 .name = by_thread ? thread->comm : process->comm,
                                 .file = "",
+                                .source = "",
                                 .target = has_targets(s) ? target_name(s, sum->target) : "",
                                 .id = by_thread ? thread->tid : process->pid,
                                 .inner_id = by_thread ? 0 : process->inner_pid,
@@ -290,7 +355,7 @@ static int rows_by_target(RingsideProfile *profile, Rows *ret) {
         if (!rows)
                 return -ENOMEM;
         for (size_t i = 0; i < s->n_targets; i++)
-                rows[i] = (RingsideRow){ .name = target_name(s, i), .file = "", .target = "", .id = -1 };
+                rows[i] = (RingsideRow){ .name = target_name(s, i), .file = "", .source = "", .target = "", .id = -1 };
         for (size_t i = 0; i < s->n_sums; i++) {
                 row_add_self(&rows[s->sums[i].target], &s->sums[i]);
                 row_add_total(&rows[s->sums[i].target], &s->sums[i]);
@@ -313,6 +378,12 @@ static int compare_rows(const void *a, const void *b) {
                 c = strcmp(x->file, y->file);
         if (c == 0)
                 c = strcmp(x->target, y->target);
+        if (c == 0)
+                c = strcmp(x->source, y->source);
+        if (c == 0)
+                c = x->line < y->line ? -1 : x->line > y->line;
+        if (c == 0)
+                c = x->inlined - y->inlined;
         return c != 0 ? c : x->id < y->id ? -1 : x->id > y->id;
 }
 
@@ -339,6 +410,8 @@ int ringside_profile_get_rows(RingsideProfile *profile, enum RingsideGroup group
                         r = rows_by_function(profile, rows);
                 else if (group == RINGSIDE_BY_FILE)
                         r = rows_by_file(profile, rows);
+                else if (group == RINGSIDE_BY_LINE)
+                        r = rows_by_line(profile, rows);
                 else if (group == RINGSIDE_BY_TARGET)
                         r = rows_by_target(profile, rows);
                 else
@@ -441,7 +514,10 @@ static int add_child(RingsideProfile *profile, CallTree *tree, uint32_t parent, 
         if (r < 0)
                 return r;
         f = &profile->functions.items[function];
-        return call_tree_child(tree, parent, function, f->name, f->file, f->kernel, ret);
+        r = call_tree_child(tree, parent, function, f->name, f->file, f->kernel, ret);
+        if (r >= 0)
+                tree->nodes[*ret].inlined = f->inlined;
+        return r;
 }
 
 /* A number for each command, so that processes of one name are one node. */

@@ -25,6 +25,11 @@ struct RingsideRecording {
         char **targets, **labels;
 };
 
+/* As ringside_recording_open(), and writes are allowed. Nothing is locked yet. */
+int recording_open_for_update(RingsideRecording **ret, const char *path, RingsideError *error);
+/* What SQLite says, as an error. */
+int recording_fail(RingsideRecording *recording, int result, RingsideError *error);
+
 /* Returns 0 to go on, or a negative number that is returned from recording_query(). */
 typedef int (*RecordingRowFunc)(sqlite3_stmt *row, void *userdata);
 

@@ -7,6 +7,7 @@
  *   RingsideSession    samples, delivered record by record as they happen
  *   RingsideRecorder   writes what a session delivers to a recording (symbols included)
  *   RingsideRecording  reads a recording
+ *   ringside_symbolize adds source lines and inlined functions to a recording
  *   RingsideProfile    aggregates a recording: functions, call trees, totals
  *   ringside_export_*  writes a recording or a profile for other tools
  *   ringside_list_*    what this machine can sample, and what it lacks
@@ -17,7 +18,8 @@
  * plain UTF-8 without control characters. `ret_` parameters are set on success only. `x_free(NULL)`
  * is allowed and returns NULL. The library never logs, never exits, keeps no global state and starts
  * no threads but a recorder's writer and, from its start on, that of a session with unwind tables, which makes
- * them; neither takes signals. Objects belong to one thread at a time.
+ * them; neither takes signals. Only ringside_symbolize() and sessions without a bus start processes. Objects
+ * belong to one thread at a time.
  *
  * Times are nanoseconds of CLOCK_BOOTTIME unless said otherwise. Pids are those of the caller's pid
  * namespace. Strings that come from processes and files (names of commands, symbols, paths) may hold
@@ -387,6 +389,33 @@ RINGSIDE_PUBLIC int ringside_recorder_get_rows(RingsideRecorder *recorder, const
 /* Without finish: closes as after a crash; what was pushed is written. */
 RINGSIDE_PUBLIC RingsideRecorder *ringside_recorder_free(RingsideRecorder *recorder);
 
+/* ---- lines and inlined functions ---- */
+
+typedef struct RingsideSymbolizeOptions {
+        size_t size;            /* sizeof(RingsideSymbolizeOptions) */
+        const char *symbol_dir; /* tree with .build-id below it; NULL: /usr/lib/debug */
+        uint64_t file_timeout;  /* ns that one file may take, then it is given up on; 0: 20 s */
+        uint64_t timeout;       /* ns for all of them, then those that are left have none; 0: as long as it takes */
+} RingsideSymbolizeOptions;
+
+typedef struct RingsideSymbolizeStatistics {
+        uint64_t places;  /* in files, of which no line was known */
+        uint64_t found;   /* of these: something is known now */
+        uint64_t files;   /* that they are in, and of these: */
+        uint64_t missing; /* not there, or not what was recorded */
+        uint64_t without; /* have no debug information, and nor is there a file with it */
+        uint64_t refused; /* it is malformed, of a kind that is not known, or too much */
+        uint64_t late;    /* there was no time for them, or not for all of it */
+} RingsideSymbolizeStatistics;
+
+/*
+ * Looks up where the code of a recording comes from, in the files that were recorded and in those with their debug
+ * information, and adds it to the recording. What was found before stays. Debug information is read in child processes,
+ * which have ended when this returns: nobody else may wait for them. RINGSIDE_E_RECORDING: also a format that is too old.
+ * -EBUSY: it is being written.
+ */
+RINGSIDE_PUBLIC int ringside_symbolize(const char *path, const RingsideSymbolizeOptions *options, RingsideSymbolizeStatistics *ret, RingsideError *error);
+
 /* ---- reading recordings ---- */
 
 typedef struct RingsideRecordingInfo {
@@ -439,6 +468,7 @@ typedef struct RingsideFilter {
         int event;              /* index; -1: the first */
         const char *target;     /* a label, kind and label, or a glob on either; NULL: all */
         bool merge_targets;     /* as if none had been named: rows and trees of all that passed together */
+        bool no_inline;         /* inlined functions are part of what they are inlined into */
 } RingsideFilter;
 
 /* A node of the call tree. Strings and children live as long as the profile. */
@@ -446,6 +476,7 @@ typedef struct RingsideNode {
         const char *name;  /* of the function, demangled; "[kernel]", "[truncated]", "file+0x1234" */
         const char *file;  /* base name of the file it is in, "" where there is none */
         bool kernel;
+        bool inlined;      /* into its caller, and not called */
         uint64_t self_samples, total_samples;
         uint64_t self_weight, total_weight; /* units of the event */
         struct RingsideNode *const *children; /* sorted by total_weight, descending; then by name */
@@ -458,15 +489,19 @@ enum RingsideGroup {
         RINGSIDE_BY_PROCESS = 2,
         RINGSIDE_BY_THREAD = 3,
         RINGSIDE_BY_TARGET = 4,
+        RINGSIDE_BY_LINE = 5,
 };
 
 struct RingsideRow {
         const char *name;  /* function, path, command, or kind and label of a target */
         const char *file;  /* functions: the base name of their file; else "" */
+        const char *source; /* lines, which have the name and file of their function: path of the source; "": not known */
+        unsigned line;     /* 0: not known */
         const char *target; /* kind and label, where there are several targets: a row is of one; else "" */
         int64_t id;        /* processes: pid; threads: tid; else -1 */
         int64_t inner_id;  /* processes: in their own pid namespace; 0: the same, or not known */
         bool kernel;
+        bool inlined;      /* functions: where they are inlined; the same one that is called is another row */
         uint64_t self_samples, total_samples; /* recursion counts once in total */
         uint64_t self_weight, total_weight;
 };

@@ -10,13 +10,17 @@
  * SQL alone can still read: views show them one by one. The reader goes by the tables, and runs no view.
  *
  * A change raises SCHEMA_VERSION. What a table was like in older versions stays here for the reader.
+ *
+ * A recorder makes what is in SCHEMA_VERSION_RECORDED. The tables of the version after that are added where there are
+ * lines to be kept in them, of which most recordings have none: each table takes a page.
  */
 
 #include <stdbool.h>
 
 /* "Rngs": marks the file as ours to file(1) and to the reader. */
 #define SCHEMA_APPLICATION_ID 0x526e6773
-#define SCHEMA_VERSION 3
+#define SCHEMA_VERSION 4
+#define SCHEMA_VERSION_RECORDED 3
 
 /* In sample.walk_end, beside the reason: some of the stack was found by frame pointer, where unwind tables had no rule. */
 #define SCHEMA_WALK_GUESSED 16
@@ -163,6 +167,48 @@ static const SchemaTable schema_tables[] = {
           "  SELECT id + 1, id, base, substr(frames, 2) FROM node WHERE length(frames) > 1\n"
           ") SELECT id, parent, base + unicode(frames) - 10240 * (unicode(frames) > 65535) FROM node",
           .first = 3,
+          .view = true },
+        /* Where code comes from. */
+        { "source",
+          "CREATE TABLE source(\n"
+          "  id INTEGER PRIMARY KEY,\n"
+          "  path BLOB NOT NULL              -- as the compiler was told\n"
+          ")",
+          .first = 4 },
+        { "routine",
+          "CREATE TABLE routine(\n"
+          "  id INTEGER PRIMARY KEY,\n"
+          "  name BLOB NOT NULL              -- of a function, as in the file, not demangled\n"
+          ")",
+          .first = 4 },
+        { "code",
+          "CREATE TABLE code(                 -- a line of a function, inlined somewhere or not\n"
+          "  id INTEGER PRIMARY KEY,\n"
+          "  caller INTEGER,                 -- code.id it is inlined into, lower than id; NULL: not inlined\n"
+          "  routine INTEGER,                -- NULL: not known\n"
+          "  source INTEGER,                 -- NULL: not known\n"
+          "  line INTEGER NOT NULL           -- 0: not known\n"
+          ")",
+          .first = 4 },
+        { "place_code",
+          "CREATE TABLE place_code(\n"
+          "  place INTEGER PRIMARY KEY,      -- frame.id\n"
+          "  code INTEGER NOT NULL           -- of the innermost function there\n"
+          ")",
+          .first = 4 },
+        { "line",
+          "CREATE VIEW line(\n"
+          "  frame,                          -- frame.id\n"
+          "  depth,                          -- 0: the innermost; the highest: the function that is not inlined\n"
+          "  name,                           -- of the function, not demangled; NULL: not known\n"
+          "  path,                           -- of its source; NULL: not known\n"
+          "  line                            -- 0: not known\n"
+          ") AS WITH RECURSIVE walk(frame, depth, code) AS (\n"
+          "  SELECT place, 0, code FROM place_code UNION ALL\n"
+          "  SELECT frame, depth + 1, caller FROM walk JOIN code ON code.id = walk.code WHERE caller IS NOT NULL\n"
+          ") SELECT frame, depth, name, path, line FROM walk JOIN code ON code.id = walk.code\n"
+          "  LEFT JOIN routine ON routine.id = code.routine LEFT JOIN source ON source.id = code.source",
+          .first = 4,
           .view = true },
         /* Older ones, which only the reader uses. */
         { "process",

@@ -133,6 +133,7 @@ int self_counts_get_rows(SelfCounts *self, const RingsideRow **ret, size_t *ret_
                 rows[i] = (RingsideRow){
                         .name = f->name,
                         .file = f->file,
+                        .source = "",
                         .target = "",
                         .id = -1,
                         .kernel = f->kernel,

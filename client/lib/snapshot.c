@@ -27,6 +27,13 @@ typedef struct Function {
         bool kernel, named;
 } Function;
 
+/* Frames of a stack that may be inlined functions: a hostile recording has many that are in many. */
+#define INLINED_DEPTH_MAX (SNAPSHOT_DEPTH_MAX - 256)
+/* And of all stacks. */
+#define INLINED_MAX (8U << 20)
+/* Functions at one place; the worker tells of no more. */
+#define CODE_DEPTH_MAX 64
+
 typedef struct Loader {
         Snapshot *snapshot;
         RingsideRecording *recording;
@@ -34,6 +41,13 @@ typedef struct Loader {
         bool *threads_wanted, *targets_wanted;
         Function *functions;
         size_t n_functions; /* element 0 included */
+        uint32_t first_routine; /* the symbol of routine 0, if there were one */
+        size_t n_routines;
+        size_t n_places;   /* frames that the recording has; behind these are inlined ones */
+        Table inlined;     /* file, code -> frame */
+        size_t n_inlined;  /* stacks */
+        uint32_t *stack_of; /* by number in the recording */
+        size_t n_recorded;
         Table sums; /* thread, stack, target -> index + 1 */
         size_t n_sums_allocated;
         int64_t last_rowid;
@@ -227,6 +241,114 @@ static int frame_row(sqlite3_stmt *row, void *userdata) {
         return 0;
 }
 
+/* ---- where code comes from ---- */
+
+static int source_row(sqlite3_stmt *row, void *userdata) {
+        Loader *loader = userdata;
+        Snapshot *s = loader->snapshot;
+
+        if (!row_is_next(row, s->n_sources))
+                return RINGSIDE_E_RECORDING;
+        if (array_extend(&s->sources, &s->n_sources, sizeof(char *)) < 0)
+                return -ENOMEM;
+        s->sources[s->n_sources - 1] = take_string(loader, row, 1);
+        return s->sources[s->n_sources - 1] ? 0 : no_string(loader);
+}
+
+static int routine_row(sqlite3_stmt *row, void *userdata) {
+        Loader *loader = userdata;
+        Snapshot *s = loader->snapshot;
+
+        if (!row_is_next(row, ++loader->n_routines))
+                return RINGSIDE_E_RECORDING;
+        if (loader->n_routines == 1)
+                loader->first_routine = (uint32_t) s->n_symbols - 1;
+        if (array_extend(&s->symbols, &s->n_symbols, sizeof(char *)) < 0)
+                return -ENOMEM;
+        s->symbols[s->n_symbols - 1] = take_string(loader, row, 1);
+        return s->symbols[s->n_symbols - 1] ? 0 : no_string(loader);
+}
+
+static int code_row(sqlite3_stmt *row, void *userdata) {
+        Loader *loader = userdata;
+        Snapshot *s = loader->snapshot;
+        int64_t caller = row_reference(row, 1, MAX(s->n_codes, (size_t) 1), true);
+        int64_t routine = row_reference(row, 2, loader->n_routines + 1, true);
+        int64_t source = row_reference(row, 3, s->n_sources, true), line = row_integer(row, 4, 0, INT32_MAX);
+        SnapshotCode code;
+
+        if (s->n_codes == 0 && array_extend(&s->codes, &s->n_codes, sizeof(SnapshotCode)) < 0)
+                return -ENOMEM;
+        if (!row_is_next(row, s->n_codes) || caller < 0 || routine < 0 || source < 0 || line < 0)
+                return RINGSIDE_E_RECORDING;
+        code = (SnapshotCode){
+                .caller = caller,
+                .symbol = routine > 0 ? loader->first_routine + routine : 0,
+                .source = source,
+                .line = line,
+                .depth = 1 + s->codes[caller].depth,
+        };
+        if (code.depth > CODE_DEPTH_MAX)
+                return RINGSIDE_E_RECORDING;
+        if (array_extend(&s->codes, &s->n_codes, sizeof(SnapshotCode)) < 0)
+                return -ENOMEM;
+        s->codes[s->n_codes - 1] = code;
+        return 0;
+}
+
+/* A place's own function is the last of those that are there: it has that line, and that name if it had none. */
+static int place_code_row(sqlite3_stmt *row, void *userdata) {
+        Snapshot *s = ((Loader *) userdata)->snapshot;
+        int64_t frame = row_reference(row, 0, s->n_frames, false), code = row_reference(row, 1, s->n_codes, false);
+        SnapshotFrame *f;
+        const SnapshotCode *own;
+
+        if (frame < 0 || code < 0)
+                return RINGSIDE_E_RECORDING;
+        if (!s->code_of)
+                s->code_of = calloc(s->n_frames, sizeof(uint32_t));
+        if (!s->code_of)
+                return -ENOMEM;
+        s->code_of[frame] = code;
+        own = &s->codes[code];
+        while (own->caller > 0)
+                own = &s->codes[own->caller];
+        f = &s->frames[frame];
+        f->source = own->source;
+        f->line = own->line;
+        if (f->symbol == 0)
+                f->symbol = own->symbol;
+        return 0;
+}
+
+/* The frame of what is inlined in a file. */
+static int inlined_frame(Loader *loader, uint32_t frame, uint32_t code, uint32_t *ret) {
+        Snapshot *s = loader->snapshot;
+        const SnapshotCode *c = &s->codes[code];
+        const SnapshotFrame *place = &s->frames[frame];
+        SnapshotFrame inlined = {
+                .file = place->file,
+                .symbol = c->symbol,
+                .address = place->address,
+                .source = c->source,
+                .line = c->line,
+                .kernel = place->kernel,
+                .inlined = true,
+        };
+        TableKey key = { place->file, code, place->kernel };
+
+        *ret = table_get(&loader->inlined, key);
+        if (*ret > 0)
+                return 0;
+        if (array_extend(&s->frames, &s->n_frames, sizeof(SnapshotFrame)) < 0)
+                return -ENOMEM;
+        s->frames[s->n_frames - 1] = inlined;
+        *ret = s->n_frames - 1;
+        return table_put(&loader->inlined, key, *ret);
+}
+
+/* ---- stacks ---- */
+
 /* The marker under which stacks hang whose beginning is not known. */
 static bool frame_is_truncation(const Snapshot *snapshot, uint32_t frame) {
         const SnapshotFrame *f = &snapshot->frames[frame];
@@ -234,7 +356,8 @@ static bool frame_is_truncation(const Snapshot *snapshot, uint32_t frame) {
         return frame > 0 && f->file == 0 && f->symbol > 0 && strcmp(snapshot->symbols[f->symbol], "[truncated]") == 0;
 }
 
-static int stack_add(Snapshot *s, uint32_t parent, uint32_t frame) {
+/* *ret: its number in the snapshot. */
+static int add_node(Snapshot *s, uint32_t parent, uint32_t frame, uint32_t *ret) {
         SnapshotStack stack = {
                 .parent = parent,
                 .frame = frame,
@@ -253,26 +376,80 @@ static int stack_add(Snapshot *s, uint32_t parent, uint32_t frame) {
         if (array_extend(&s->stacks, &s->n_stacks, sizeof(SnapshotStack)) < 0)
                 return -ENOMEM;
         s->stacks[s->n_stacks - 1] = stack;
+        *ret = s->n_stacks - 1;
         return 0;
 }
 
-static int stack_row(sqlite3_stmt *row, void *userdata) {
-        Snapshot *s = ((Loader *) userdata)->snapshot;
-        int64_t parent = row_reference(row, 1, s->n_stacks, true), frame = row_reference(row, 2, s->n_frames, false);
+/* What is inlined at a frame calls each other below it; what has no name there is left to its caller. */
+static int add_inlined(Loader *loader, uint32_t frame, uint32_t *node) {
+        Snapshot *s = loader->snapshot;
+        uint32_t chain[CODE_DEPTH_MAX], n = 0;
+        int r = 0;
 
-        if (!row_is_next(row, s->n_stacks) || parent < 0 || frame < 0)
+        for (uint32_t code = s->code_of[frame]; s->codes[code].caller > 0; code = s->codes[code].caller)
+                if (s->codes[code].symbol > 0)
+                        chain[n++] = code;
+        if (s->stacks[*node].depth + n > INLINED_DEPTH_MAX || loader->n_inlined + n > INLINED_MAX)
+                return 0;
+        loader->n_inlined += n;
+        while (n-- > 0 && r >= 0) {
+                uint32_t inlined;
+
+                r = inlined_frame(loader, frame, chain[n], &inlined);
+                if (r >= 0)
+                        r = add_node(s, *node, inlined, node);
+        }
+        return r;
+}
+
+/* Both as they are numbered in the recording. */
+static int stack_add(Loader *loader, uint32_t parent, uint32_t frame) {
+        const Snapshot *s = loader->snapshot;
+        uint32_t node;
+        int r;
+
+        r = add_node(loader->snapshot, loader->stack_of[parent], frame, &node);
+        if (r >= 0 && s->code_of && s->code_of[frame] > 0 && !loader->filter->no_inline)
+                r = add_inlined(loader, frame, &node);
+        if (r < 0)
+                return r;
+        if (array_extend(&loader->stack_of, &loader->n_recorded, sizeof(uint32_t)) < 0)
+                return -ENOMEM;
+        loader->stack_of[loader->n_recorded - 1] = node;
+        return 0;
+}
+
+/* Rows of frames have been read. */
+static int stacks_begin(Loader *loader) {
+        if (loader->n_recorded > 0)
+                return 0;
+        loader->n_places = loader->snapshot->n_frames;
+        return array_extend(&loader->stack_of, &loader->n_recorded, sizeof(uint32_t));
+}
+
+static int stack_row(sqlite3_stmt *row, void *userdata) {
+        Loader *loader = userdata;
+        int64_t parent, frame;
+
+        if (stacks_begin(loader) < 0)
+                return -ENOMEM;
+        parent = row_reference(row, 1, loader->n_recorded, true);
+        frame = row_reference(row, 2, loader->n_places, false);
+        if (!row_is_next(row, loader->n_recorded) || parent < 0 || frame < 0)
                 return RINGSIDE_E_RECORDING;
-        return stack_add(s, parent, frame);
+        return stack_add(loader, parent, frame);
 }
 
 static int branch_row(sqlite3_stmt *row, void *userdata) {
         Loader *loader = userdata;
-        Snapshot *s = loader->snapshot;
-        int64_t parent = row_reference(row, 1, s->n_stacks, true), base = row_integer(row, 2, 0, ID_MAX);
+        int64_t parent, base = row_integer(row, 2, 0, ID_MAX);
         const char *text;
         size_t left;
 
-        if (!row_is_next(row, s->n_stacks) || parent < 0 || base < 0 || sqlite3_column_type(row, 3) != SQLITE_TEXT)
+        if (stacks_begin(loader) < 0)
+                return -ENOMEM;
+        parent = row_reference(row, 1, loader->n_recorded, true);
+        if (!row_is_next(row, loader->n_recorded) || parent < 0 || base < 0 || sqlite3_column_type(row, 3) != SQLITE_TEXT)
                 return RINGSIDE_E_RECORDING;
         text = (const char *) sqlite3_column_text(row, 3);
         if (!text)
@@ -285,12 +462,12 @@ static int branch_row(sqlite3_stmt *row, void *userdata) {
                 size_t n = branch_get(text, left, &number);
                 int r;
 
-                if (n == 0 || base + number >= (int64_t) s->n_frames)
+                if (n == 0 || base + number >= (int64_t) loader->n_places)
                         return RINGSIDE_E_RECORDING;
-                r = stack_add(s, parent, base + number);
+                r = stack_add(loader, parent, base + number);
                 if (r < 0)
                         return r;
-                parent = s->n_stacks - 1;
+                parent = loader->n_recorded - 1;
                 text += n;
                 left -= n;
         }
@@ -352,7 +529,7 @@ static int sample_row(sqlite3_stmt *row, void *userdata) {
         Loader *loader = userdata;
         Snapshot *s = loader->snapshot;
         int64_t rowid = sqlite3_column_int64(row, 0);
-        int64_t thread = row_reference(row, 1, s->n_threads, false), stack = row_reference(row, 3, s->n_stacks, true);
+        int64_t thread = row_reference(row, 1, s->n_threads, false), stack = row_reference(row, 3, loader->n_recorded, true);
         int64_t event = row_integer(row, 2, 0, (int64_t) loader->recording->info.n_events - 1);
         int64_t target = row_reference(row, 5, s->n_targets, true), walk_end = row_integer(row, 6, 0, INT64_MAX);
         int64_t end = walk_end & ~(int64_t) SCHEMA_WALK_GUESSED;
@@ -364,6 +541,7 @@ static int sample_row(sqlite3_stmt *row, void *userdata) {
             walk_end < 0)
                 return RINGSIDE_E_RECORDING;
         loader->last_rowid = rowid;
+        stack = loader->stack_of[stack];
         if (event != s->event || !loader->threads_wanted[thread] || !loader->targets_wanted[target])
                 return 0;
         if (sqlite3_column_type(row, 4) != SQLITE_NULL) {
@@ -440,6 +618,7 @@ static int reserve_none(Snapshot *s) {
             array_extend(&s->frames, &s->n_frames, sizeof(SnapshotFrame)) < 0 ||
             array_extend(&s->stacks, &s->n_stacks, sizeof(SnapshotStack)) < 0 ||
             array_extend(&s->targets, &s->n_targets, sizeof(SnapshotTarget)) < 0 ||
+            array_extend(&s->sources, &s->n_sources, sizeof(char *)) < 0 ||
             array_extend(&s->symbols, &s->n_symbols, sizeof(char *)) < 0)
                 return -ENOMEM;
         return 0;
@@ -510,6 +689,10 @@ static int load(Loader *loader, RingsideError *error) {
                 { 1, 0, "SELECT id,path,size,build_id FROM file ORDER BY id", file_row },
                 { 3, 0, "SELECT id,name,file,start,kernel FROM function ORDER BY id", function_row },
                 { 3, 0, "SELECT id,function,offset FROM place ORDER BY id", place_row },
+                { 4, 0, "SELECT id,path FROM source ORDER BY id", source_row },
+                { 4, 0, "SELECT id,name FROM routine ORDER BY id", routine_row },
+                { 4, 0, "SELECT id,caller,routine,source,line FROM code ORDER BY id", code_row },
+                { 4, 0, "SELECT place,code FROM place_code", place_code_row },
                 { 3, 0, "SELECT id,parent,base,frames FROM branch ORDER BY id", branch_row },
                 { 1, 2, "SELECT id,name FROM symbol ORDER BY id", symbol_row },
                 { 1, 2, "SELECT id,file,address,symbol,kernel FROM frame ORDER BY id", frame_row },
@@ -528,7 +711,9 @@ static int load(Loader *loader, RingsideError *error) {
                 if (r < 0)
                         return r;
         }
-        r = choose_threads(loader);
+        r = stacks_begin(loader);
+        if (r >= 0)
+                r = choose_threads(loader);
         if (r >= 0)
                 r = choose_targets(loader);
         if (r < 0)
@@ -569,6 +754,8 @@ int snapshot_load(Snapshot *ret, RingsideRecording *recording, const RingsideFil
         r = load(&loader, error);
         recording_end(recording);
         free(loader.functions);
+        free(loader.stack_of);
+        table_done(&loader.inlined);
         free(loader.threads_wanted);
         free(loader.targets_wanted);
         table_done(&loader.sums);
@@ -592,6 +779,8 @@ void snapshot_done(Snapshot *snapshot) {
         }
         for (size_t i = 0; i < snapshot->n_symbols; i++)
                 free(snapshot->symbols[i]);
+        for (size_t i = 0; i < snapshot->n_sources; i++)
+                free(snapshot->sources[i]);
         free(snapshot->processes);
         free(snapshot->threads);
         free(snapshot->files);
@@ -599,6 +788,9 @@ void snapshot_done(Snapshot *snapshot) {
         free(snapshot->stacks);
         free(snapshot->targets);
         free(snapshot->symbols);
+        free(snapshot->sources);
+        free(snapshot->codes);
+        free(snapshot->code_of);
         free(snapshot->sums);
         *snapshot = (Snapshot){};
 }

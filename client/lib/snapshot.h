@@ -3,8 +3,9 @@
 
 /*
  * The contents of a recording in memory, as of one moment: every table but the samples as it is, the
- * samples as sums over those with the same thread and stack. All indices are those of the rows, so
- * element 0 of each array stands for "none", and every index is in range.
+ * samples as sums over those with the same thread and stack. Indices are those of the rows, but for stacks, so
+ * element 0 of each array stands for "none", and every index is in range. Functions that were inlined are frames and
+ * stacks of their own, beside those of the rows.
  */
 
 #include <stdbool.h>
@@ -38,8 +39,16 @@ typedef struct SnapshotFrame {
         uint32_t file;
         uint32_t symbol;
         uint64_t address;
+        uint32_t source, line; /* 0: not known */
         bool kernel;
+        bool inlined; /* into what calls it */
 } SnapshotFrame;
+
+/* A line of a function, see schema.h; the function's name is a symbol. */
+typedef struct SnapshotCode {
+        uint32_t caller, symbol, source, line;
+        uint8_t depth;
+} SnapshotCode;
 
 typedef struct SnapshotStack {
         uint32_t parent; /* below the own index, 0: outermost */
@@ -71,7 +80,11 @@ typedef struct Snapshot {
         SnapshotStack *stacks;
         SnapshotTarget *targets;
         char **symbols; /* raw names */
-        size_t n_processes, n_threads, n_files, n_frames, n_stacks, n_targets, n_symbols; /* element 0 included */
+        char **sources; /* paths */
+        size_t n_processes, n_threads, n_files, n_frames, n_stacks, n_targets, n_symbols, n_sources; /* element 0 included */
+        SnapshotCode *codes;
+        size_t n_codes;
+        uint32_t *code_of; /* of the frames that are rows: the innermost code there; NULL: there is none of any */
         SnapshotSum *sums; /* ordered by thread, then stack, then target, then how the walk ended */
         size_t n_sums;
         unsigned event;

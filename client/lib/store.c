@@ -186,7 +186,7 @@ static int store_create(Store *store) {
                         "PRAGMA temp_store=MEMORY;"
                         "PRAGMA application_id=%d;"
                         "PRAGMA user_version=%d;",
-                        SCHEMA_APPLICATION_ID, SCHEMA_VERSION);
+                        SCHEMA_APPLICATION_ID, SCHEMA_VERSION_RECORDED);
         r = store_exec(store, pragmas);
         if (r < 0)
                 return r;
@@ -194,7 +194,7 @@ static int store_create(Store *store) {
         if (r < 0)
                 return r;
         for (size_t i = 0; i < ELEMENTSOF(schema_tables); i++) {
-                if (!schema_table_is_in(&schema_tables[i], SCHEMA_VERSION))
+                if (!schema_table_is_in(&schema_tables[i], SCHEMA_VERSION_RECORDED))
                         continue;
                 r = store_exec(store, schema_tables[i].sql);
                 if (r < 0)

@@ -103,7 +103,7 @@ int open_result(const char *path) {
                 assert_true(strlen(error.text) > 0);
                 return r;
         }
-        for (unsigned group = 0; group <= RINGSIDE_BY_THREAD; group++)
+        for (unsigned group = 0; group <= RINGSIDE_BY_LINE; group++)
                 assert_return_code(ringside_profile_get_rows(profile, group, &rows, &n), 0);
         assert_return_code(ringside_profile_get_callees(profile, &root), 0);
         assert_return_code(ringside_profile_get_callers(profile, &root), 0);

@@ -396,9 +396,9 @@ static void test_newer_format(void **state) {
         RingsideRecording *recording;
 
         make_recording(place->file);
-        run_sql(place->file, "PRAGMA user_version=4");
+        run_sql(place->file, "PRAGMA user_version=5");
         assert_int_equal(ringside_recording_open(&recording, place->file, &error), RINGSIDE_E_RECORDING);
-        assert_non_null(strstr(error.text, "format 4"));
+        assert_non_null(strstr(error.text, "format 5"));
         assert_non_null(strstr(error.hint, "newer version"));
 }
 

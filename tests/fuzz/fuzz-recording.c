@@ -37,7 +37,7 @@ static void use_profile(RingsideRecording *recording, RingsideProfile *profile, 
         const RingsideRow *rows;
         size_t n;
 
-        for (unsigned group = 0; group <= RINGSIDE_BY_THREAD; group++)
+        for (unsigned group = 0; group <= RINGSIDE_BY_LINE; group++)
                 (void) ringside_profile_get_rows(profile, group, &rows, &n);
         if (ringside_profile_get_callees(profile, &root) >= 0) {
                 if (root->total_samples != ringside_profile_get_samples(profile))

@@ -28,7 +28,7 @@ function element(tag, className, text) {
 
 const data = JSON.parse(byId('data').textContent);
 const info = data.info;
-const functions = data.functions.map(([name, file, kernel]) => ({ name, file, kernel: kernel === 1, matches: false }));
+const functions = data.functions.map(([name, file, kind]) => ({ name, file, kernel: kind === 1, inlined: kind === 2, matches: false }));
 const tree = readTree(data.frames);
 
 /* Frames are in preorder: i's descendants are i + 1 to end[i] - 1. Positions are in units of weight. */
@@ -78,10 +78,11 @@ function ancestors(i) {
 
 const nameOf = i => functions[tree.fn[i]].name || (i === 0 ? 'all' : '(no name)');
 
-/* What kernel frames have besides their colour. */
+/* What kernel frames have besides their colour, and inlined ones have. */
 function labelOf(i) {
-    const kernel = functions[tree.fn[i]].kernel && !nameOf(i).startsWith('[kernel');
-    return (kernel ? '[k] ' : '') + nameOf(i);
+    const f = functions[tree.fn[i]];
+    const kernel = f.kernel && !nameOf(i).startsWith('[kernel');
+    return (kernel ? '[k] ' : '') + nameOf(i) + (f.inlined ? ' (inlined)' : '');
 }
 
 /* ---- numbers ---- */
@@ -184,7 +185,7 @@ function layOut() {
 
 function describe(i) {
     const f = functions[tree.fn[i]];
-    const parts = [f.kernel ? `kernel function ${nameOf(i)}` : nameOf(i)];
+    const parts = [f.kernel ? `kernel function ${nameOf(i)}` : f.inlined ? `inlined function ${nameOf(i)}` : nameOf(i)];
     if (f.file)
         parts.push(f.file);
     parts.push(plural(tree.samples[i], 'sample'), share(tree.weight[i], total), `self ${share(tree.selfWeight[i], total)}`);

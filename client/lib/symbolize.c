@@ -1,0 +1,467 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+/*
+ * Adds lines and inlined functions to a recording. Of each file that has places without, what is there under its path is
+ * opened and must be what was recorded; what its debug information says of the addresses is found out by a worker
+ * (debug-worker.h), and written. All of it is one transaction, so that numbers stay dense, and a recording is as it was
+ * wherever this ends early.
+ */
+
+#include <fcntl.h>
+#include <inttypes.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <sys/sysmacros.h>
+
+#include "debug-file.h"
+#include "debug-worker.h"
+#include "error.h"
+#include "process-dir.h"
+#include "recording.h"
+#include "schema.h"
+#include "store.h"
+
+#define NSEC_PER_SEC UINT64_C(1000000000)
+#define FILE_TIMEOUT (20 * NSEC_PER_SEC)
+#define ID_MAX INT32_MAX
+#define BUSY_BEGIN_MS 100
+#define BUSY_COMMIT_MS 5000
+
+typedef struct File {
+        char *path;
+        uint64_t device, inode, size; /* device as in the recording */
+        uint8_t build_id[ELF_BUILD_ID_MAX];
+        size_t build_id_len;
+} File;
+
+typedef struct Place {
+        uint32_t id, file;
+        uint64_t address;
+} Place;
+
+typedef enum Statement { ADD_SOURCE, ADD_ROUTINE, ADD_CODE, ADD_PLACE_CODE, STATEMENT_MAX } Statement;
+
+static const char *const statement_sql[STATEMENT_MAX] = {
+        [ADD_SOURCE] = "INSERT INTO source VALUES(?1,?2)",
+        [ADD_ROUTINE] = "INSERT INTO routine VALUES(?1,?2)",
+        [ADD_CODE] = "INSERT INTO code VALUES(?1,?2,?3,?4,?5)",
+        [ADD_PLACE_CODE] = "INSERT INTO place_code VALUES(?1,?2)",
+};
+
+typedef struct Symbolize {
+        RingsideRecording *recording;
+        const char *symbol_dir;
+        uint64_t file_timeout, deadline; /* ns CLOCK_MONOTONIC, UINT64_MAX: none */
+        RingsideSymbolizeStatistics statistics;
+        RingsideError *error;
+
+        File *files; /* by id - 1 */
+        size_t n_files, n_files_allocated;
+        Place *places; /* by file, then address */
+        size_t n_places, n_places_allocated;
+
+        sqlite3_stmt *statements[STATEMENT_MAX];
+        int64_t n_sources, n_routines, n_codes;
+        Table sources, routines; /* of this time: string -> id */
+} Symbolize;
+
+static void symbolize_done(Symbolize *s) {
+        for (size_t i = 0; i < s->n_files; i++)
+                free(s->files[i].path);
+        free(s->files);
+        free(s->places);
+        for (size_t i = 0; i < STATEMENT_MAX; i++)
+                (void) sqlite3_finalize(s->statements[i]);
+        table_done(&s->sources);
+        table_done(&s->routines);
+        (void) ringside_recording_free(s->recording);
+}
+
+static int no_memory(Symbolize *s) {
+        return error_set(s->error, -ENOMEM, NULL, "Out of memory");
+}
+
+/* ---- what is to be looked up ---- */
+
+/* Makes room for one more. */
+static int grow(void *array, size_t n, size_t *allocated, size_t size) {
+        void **p = array, *bigger;
+        size_t more = MAX(*allocated * 2, (size_t) 64);
+
+        if (n < *allocated)
+                return 0;
+        bigger = reallocarray(*p, more, size);
+        if (!bigger)
+                return -ENOMEM;
+        *p = bigger;
+        *allocated = more;
+        return 0;
+}
+
+static int file_row(sqlite3_stmt *row, void *userdata) {
+        Symbolize *s = userdata;
+        File *file;
+
+        if (row_integer(row, 0, 1, ID_MAX) != (int64_t) s->n_files + 1)
+                return RINGSIDE_E_RECORDING;
+        if (grow(&s->files, s->n_files, &s->n_files_allocated, sizeof(File)) < 0)
+                return -ENOMEM;
+        file = &s->files[s->n_files];
+        *file = (File){
+                .path = row_string(row, 1),
+                .device = (uint64_t) sqlite3_column_int64(row, 2),
+                .inode = (uint64_t) sqlite3_column_int64(row, 3),
+                .size = (uint64_t) sqlite3_column_int64(row, 4),
+        };
+        if (!file->path)
+                return -ENOMEM;
+        s->n_files++;
+        if (sqlite3_column_type(row, 5) == SQLITE_BLOB) {
+                size_t len = (size_t) sqlite3_column_bytes(row, 5);
+
+                if (len > sizeof(file->build_id))
+                        return RINGSIDE_E_RECORDING;
+                if (len > 0)
+                        memcpy(file->build_id, sqlite3_column_blob(row, 5), len);
+                file->build_id_len = len;
+        }
+        return 0;
+}
+
+/* An address that is no integer is of no sound file. */
+static int place_row(sqlite3_stmt *row, void *userdata) {
+        Symbolize *s = userdata;
+        int64_t id = row_integer(row, 0, 1, ID_MAX), file = row_integer(row, 1, 1, (int64_t) s->n_files);
+
+        if (id < 1 || file < 1)
+                return RINGSIDE_E_RECORDING;
+        if (s->files[file - 1].path[0] != '/' || sqlite3_column_type(row, 2) != SQLITE_INTEGER)
+                return 0;
+        if (grow(&s->places, s->n_places, &s->n_places_allocated, sizeof(Place)) < 0)
+                return -ENOMEM;
+        s->places[s->n_places++] =
+                (Place){ .id = (uint32_t) id, .file = (uint32_t) file, .address = (uint64_t) sqlite3_column_int64(row, 2) };
+        return 0;
+}
+
+static int compare_places(const void *a, const void *b) {
+        const Place *x = a, *y = b;
+
+        if (x->file != y->file)
+                return x->file < y->file ? -1 : 1;
+        if (x->address != y->address)
+                return x->address < y->address ? -1 : 1;
+        return x->id < y->id ? -1 : x->id > y->id;
+}
+
+static int count_row(sqlite3_stmt *row, void *userdata) {
+        int64_t n = row_integer(row, 0, 0, ID_MAX);
+
+        *(int64_t *) userdata = n;
+        return n < 0 ? RINGSIDE_E_RECORDING : 0;
+}
+
+static int load(Symbolize *s) {
+        const struct {
+                const char *sql;
+                RecordingRowFunc func;
+                void *userdata;
+        } queries[] = {
+                { "SELECT id,path,device,inode,size,build_id FROM file ORDER BY id", file_row, s },
+                { "SELECT place.id,file,start+offset FROM place JOIN function ON function.id=place.function "
+                  "WHERE kernel=0 AND file IS NOT NULL AND place.id NOT IN (SELECT place FROM place_code)",
+                  place_row, s },
+                { "SELECT count(*) FROM source", count_row, &s->n_sources },
+                { "SELECT count(*) FROM routine", count_row, &s->n_routines },
+                { "SELECT count(*) FROM code", count_row, &s->n_codes },
+        };
+
+        for (size_t i = 0; i < ELEMENTSOF(queries); i++) {
+                int r = recording_query(s->recording, queries[i].sql, queries[i].func, queries[i].userdata, s->error);
+
+                if (r < 0)
+                        return r;
+        }
+        if (s->n_places > 1)
+                qsort(s->places, s->n_places, sizeof(Place), compare_places);
+        s->statistics.places = s->n_places;
+        return 0;
+}
+
+/* ---- writing ---- */
+
+static int write_failed(Symbolize *s, int result) {
+        int e = dbfile_get_errno(s->recording->file);
+
+        if ((result & 0xff) == SQLITE_CORRUPT || (result & 0xff) == SQLITE_CONSTRAINT || (result & 0xff) == SQLITE_BUSY ||
+            (result & 0xff) == SQLITE_NOMEM)
+                return recording_fail(s->recording, result, s->error);
+        e = e > 0 ? e : (result & 0xff) == SQLITE_FULL ? ENOSPC : EIO;
+        return error_set(s->error, -e, NULL, "Cannot write %s: %s", s->recording->path, strerror(e));
+}
+
+static int execute(Symbolize *s, const char *sql) {
+        int r = sqlite3_exec(s->recording->db, sql, NULL, NULL, NULL);
+
+        return r == SQLITE_OK ? 0 : write_failed(s, r);
+}
+
+/* Until it is committed only others that write have to wait. */
+static int begin(Symbolize *s) {
+        char version[64];
+        int r;
+
+        s->recording->work = INT64_MAX; /* writes do not depend on what is in it */
+        /* A recorder goes on for long; who reads is soon done. */
+        (void) sqlite3_busy_timeout(s->recording->db, BUSY_BEGIN_MS);
+        r = execute(s, "PRAGMA journal_mode=TRUNCATE; PRAGMA synchronous=OFF; PRAGMA cache_spill=OFF; BEGIN IMMEDIATE");
+        for (size_t i = 0; i < ELEMENTSOF(schema_tables) && s->recording->info.format < SCHEMA_VERSION && r >= 0; i++)
+                if (schema_table_is_in(&schema_tables[i], SCHEMA_VERSION) &&
+                    !schema_table_is_in(&schema_tables[i], s->recording->info.format))
+                        r = execute(s, schema_tables[i].sql);
+        (void) sqlite3_busy_timeout(s->recording->db, BUSY_COMMIT_MS);
+        if (r < 0)
+                return r;
+        (void) snprintf(version, sizeof(version), "PRAGMA user_version=%d", SCHEMA_VERSION);
+        return execute(s, version);
+}
+
+static int prepare(Symbolize *s) {
+        s->recording->work = INT64_MAX;
+        for (size_t i = 0; i < STATEMENT_MAX; i++) {
+                int r = sqlite3_prepare_v2(s->recording->db, statement_sql[i], -1, &s->statements[i], NULL);
+
+                if (r != SQLITE_OK)
+                        return write_failed(s, r);
+        }
+        return 0;
+}
+
+static int step(Symbolize *s, Statement statement) {
+        int r = sqlite3_step(s->statements[statement]);
+
+        (void) sqlite3_reset(s->statements[statement]);
+        return r == SQLITE_DONE ? 0 : write_failed(s, r);
+}
+
+static void bind_number(sqlite3_stmt *statement, int i, int64_t number) {
+        if (number > 0)
+                (void) sqlite3_bind_int64(statement, i, number);
+        else
+                (void) sqlite3_bind_null(statement, i);
+}
+
+static int add_text(Symbolize *s, Statement statement, Table *known, int64_t *n, const char *text, size_t max, int64_t *ret) {
+        size_t len = text ? strnlen(text, max) : 0;
+        TableKey key;
+        int r;
+
+        *ret = 0;
+        if (len == 0)
+                return 0;
+        if (table_string_key(known, text, len, &key) < 0)
+                return no_memory(s);
+        *ret = (int64_t) table_get(known, key);
+        if (*ret > 0)
+                return 0;
+        (void) sqlite3_bind_int64(s->statements[statement], 1, *n + 1);
+        (void) sqlite3_bind_blob(s->statements[statement], 2, text, (int) len, SQLITE_STATIC);
+        r = step(s, statement);
+        if (r < 0)
+                return r;
+        *ret = ++*n;
+        return table_put(known, key, (uint64_t) *ret) < 0 ? no_memory(s) : 0;
+}
+
+/* first: the number of code 1, less 1. */
+static int write_code(Symbolize *s, const DebugLines *lines, const DebugCode *code, int64_t first) {
+        sqlite3_stmt *statement = s->statements[ADD_CODE];
+        int64_t source, routine;
+        int r;
+
+        r = add_text(s, ADD_SOURCE, &s->sources, &s->n_sources, code->source > 0 ? lines->strings[code->source] : NULL,
+                     STORE_PATH_MAX, &source);
+        if (r >= 0)
+                r = add_text(s, ADD_ROUTINE, &s->routines, &s->n_routines,
+                             code->routine > 0 ? lines->strings[code->routine] : NULL, STORE_NAME_MAX, &routine);
+        if (r < 0)
+                return r;
+        (void) sqlite3_bind_int64(statement, 1, ++s->n_codes);
+        bind_number(statement, 2, code->caller > 0 ? first + code->caller : 0);
+        bind_number(statement, 3, routine);
+        bind_number(statement, 4, source);
+        (void) sqlite3_bind_int64(statement, 5, code->line);
+        return step(s, ADD_CODE);
+}
+
+/* places: all of the file's; those of one address follow each other, and addresses are numbered in their order. */
+static int write_lines(Symbolize *s, const DebugLines *lines, const Place *places, size_t n) {
+        int64_t first = s->n_codes;
+        int r = 0;
+
+        if (first + (int64_t) lines->n_codes > ID_MAX)
+                return error_set(s->error, -EOVERFLOW, NULL, "%s has no room for more lines", s->recording->path);
+        for (size_t i = 1; i < lines->n_codes && r >= 0; i++)
+                r = write_code(s, lines, &lines->codes[i], first);
+        for (size_t i = 0, address = 0; i < n && r >= 0; i++) {
+                address += i > 0 && places[i].address != places[i - 1].address;
+                if (lines->at[address] == 0)
+                        continue;
+                (void) sqlite3_bind_int64(s->statements[ADD_PLACE_CODE], 1, places[i].id);
+                (void) sqlite3_bind_int64(s->statements[ADD_PLACE_CODE], 2, first + lines->at[address]);
+                r = step(s, ADD_PLACE_CODE);
+                s->statistics.found++;
+        }
+        return r;
+}
+
+/* ---- files ---- */
+
+/* The device is that of maps, which some file systems call otherwise in stat(2); size and inode are what is left then. */
+static bool is_recorded(const File *file, const ElfFile *elf, const struct stat *st) {
+        if (file->build_id_len > 0)
+                return elf_file_has_build_id(elf, file->build_id, file->build_id_len);
+        return file->inode == st->st_ino && file->size == (uint64_t) st->st_size &&
+               file->device == ((uint64_t) major(st->st_dev) << 32 | minor(st->st_dev));
+}
+
+static int open_recorded(const File *file, ElfFile **ret) {
+        _cleanup_(elf_file_freep) ElfFile *elf = NULL;
+        _cleanup_close_ int root_fd = -1, fd = -1;
+        struct stat st;
+        int r;
+
+        root_fd = open("/", O_PATH | O_DIRECTORY | O_CLOEXEC);
+        if (root_fd < 0)
+                return -errno;
+        fd = reopen_regular(find_file_in(root_fd, file->path, /* nofollow= */ false), &st);
+        if (fd < 0)
+                return fd;
+        r = elf_file_new_take_fd(&elf, fd);
+        if (r < 0)
+                return r;
+        TAKE_FD(fd);
+        if (!is_recorded(file, elf, &st))
+                return -ESTALE;
+        *ret = TAKE_PTR(elf);
+        return 0;
+}
+
+static bool has_debug_info(ElfFile *elf) {
+        return elf_file_has_section(elf, ".debug_info") > 0 || elf_file_has_section(elf, ".zdebug_info") > 0;
+}
+
+/* elf itself, or the file that has its debug information: *ret_separate. -ENODATA: there is none. */
+static int find_debug_info(const Symbolize *s, const File *file, ElfFile *elf, ElfFile **ret_separate) {
+        int r;
+
+        *ret_separate = NULL;
+        if (has_debug_info(elf))
+                return 0;
+        r = debug_file_open(ret_separate, elf, file->path, /* root_fd= */ -1, s->symbol_dir);
+        if (r < 0)
+                return r == -ENOMEM ? r : -ENODATA;
+        return has_debug_info(*ret_separate) ? 0 : -ENODATA;
+}
+
+static int read_lines(const Symbolize *s, const File *file, const uint64_t *addresses, DebugLines *lines) {
+        _cleanup_(elf_file_freep) ElfFile *elf = NULL, *separate = NULL, *alt = NULL;
+        uint64_t now = now_ns(CLOCK_MONOTONIC);
+        int r;
+
+        if (now >= s->deadline)
+                return -ETIMEDOUT;
+        r = open_recorded(file, &elf);
+        if (r < 0)
+                return r == -ENOMEM ? r : -ENOENT;
+        r = find_debug_info(s, file, elf, &separate);
+        if (r < 0)
+                return r;
+        /* Names that are in a file which is not there would be missing, or another's. */
+        r = debug_file_open_alt(&alt, separate ?: elf, s->symbol_dir);
+        if (r < 0)
+                return r == -ENOMEM ? r : -ENODATA;
+        return debug_worker_run(lines,
+                                &(DebugInfoRequest){
+                                        .fd = elf_file_get_fd(separate ?: elf),
+                                        .alt_fd = alt ? elf_file_get_fd(alt) : -1,
+                                        .addresses = addresses,
+                                        .n_addresses = lines->n_at,
+                                },
+                                &(DebugWorkerOptions){ .deadline = MIN(s->deadline, now + s->file_timeout) });
+}
+
+static void count(RingsideSymbolizeStatistics *statistics, int r) {
+        statistics->files++;
+        if (r == -ENOENT)
+                statistics->missing++;
+        else if (r == -ENODATA)
+                statistics->without++;
+        else if (r == -ETIMEDOUT)
+                statistics->late++;
+        else if (r < 0)
+                statistics->refused++;
+}
+
+/* What a file has come to, also where it was not all, is kept. */
+static int symbolize_file(Symbolize *s, const Place *places, size_t n) {
+        _cleanup_free_ uint64_t *addresses = calloc(n, sizeof(uint64_t));
+        _cleanup_(debug_lines_done) DebugLines lines = {};
+        size_t n_addresses = 0;
+        int r;
+
+        if (!addresses)
+                return no_memory(s);
+        for (size_t i = 0; i < n; i++)
+                if (i == 0 || places[i].address != places[i - 1].address)
+                        addresses[n_addresses++] = places[i].address;
+        if (debug_lines_init(&lines, n_addresses) < 0)
+                return no_memory(s);
+        r = read_lines(s, &s->files[places[0].file - 1], addresses, &lines);
+        if (r == -ENOMEM)
+                return no_memory(s);
+        count(&s->statistics, r);
+        return write_lines(s, &lines, places, n);
+}
+
+static int symbolize(Symbolize *s) {
+        int r;
+
+        r = begin(s);
+        if (r >= 0)
+                r = load(s);
+        if (r >= 0)
+                r = prepare(s);
+        for (size_t i = 0, n; i < s->n_places && r >= 0; i += n) {
+                for (n = 1; i + n < s->n_places && s->places[i + n].file == s->places[i].file;)
+                        n++;
+                r = symbolize_file(s, &s->places[i], n);
+        }
+        if (r < 0)
+                return r;
+        return s->statistics.found > 0 ? execute(s, "COMMIT") : 0;
+}
+
+int ringside_symbolize(const char *path, const RingsideSymbolizeOptions *options, RingsideSymbolizeStatistics *ret,
+                       RingsideError *error) {
+        RingsideSymbolizeOptions o = {};
+        Symbolize s = { .error = error };
+        int r;
+
+        if (options)
+                memcpy(&o, options, MIN(options->size, sizeof(o)));
+        s.symbol_dir = o.symbol_dir ?: "/usr/lib/debug";
+        s.file_timeout = o.file_timeout ?: FILE_TIMEOUT;
+        s.deadline = o.timeout > 0 ? now_ns(CLOCK_MONOTONIC) + o.timeout : UINT64_MAX;
+        r = recording_open_for_update(&s.recording, path, error);
+        if (r < 0)
+                return r;
+        if (s.recording->info.format < SCHEMA_VERSION_RECORDED)
+                r = error_set(error, RINGSIDE_E_RECORDING, "Record it anew.",
+                              "%s has format %u, which has no room for lines", path, s.recording->info.format);
+        else
+                r = symbolize(&s);
+        if (r >= 0)
+                *ret = s.statistics;
+        symbolize_done(&s);
+        return r;
+}

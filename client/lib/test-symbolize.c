@@ -1,0 +1,411 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+
+/*
+ * Lines and inlined functions on their way into a recording, and out of it again. The program is one of
+ * tests/fixtures/lines.
+ */
+
+#include <fcntl.h>
+#include <limits.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <zlib.h>
+
+#include <cmocka.h>
+
+#include "elf-file.h"
+#include "profile.pb-c.h"
+#include "schema.h"
+#include "test-recording-util.h"
+
+static const char *program(char *path, const char *name) {
+        (void) snprintf(path, PATH_MAX, "%s/%s", getenv("FIXTURES"), name);
+        return path;
+}
+
+static uint64_t address_of(const char *name, const char *label) {
+        char path[PATH_MAX], line[1024], symbol[512], type;
+        unsigned long long address, found = 0;
+        FILE *f;
+
+        (void) snprintf(path, sizeof(path), "%s/%s.nm", getenv("FIXTURES"), name);
+        f = fopen(path, "re");
+        assert_non_null(f);
+        while (fgets(line, sizeof(line), f))
+                if (sscanf(line, "%llx %c %511s", &address, &type, symbol) == 3 && strcmp(symbol, label) == 0)
+                        found = address;
+        (void) fclose(f);
+        assert_true(found > 0);
+        return found;
+}
+
+/* As the recorder would: by its build id. */
+static int64_t add_program(Store *store, const char *name, const char *as) {
+        char path[PATH_MAX];
+        int fd = open(program(path, name), O_RDONLY | O_CLOEXEC);
+        const uint8_t *build_id;
+        struct stat st;
+        ElfFile *elf;
+        int64_t id;
+        size_t len;
+
+        assert_return_code(fd, errno);
+        assert_return_code(fstat(fd, &st), errno);
+        assert_return_code(elf_file_new_take_fd(&elf, fd), 0);
+        len = elf_file_get_build_id(elf, &build_id);
+        assert_return_code(store_add_file(store, as ?: path, 0, st.st_ino, st.st_size, build_id, len, &id), 0);
+        elf_file_free(elf);
+        return id;
+}
+
+static int64_t add_frame(Store *store, int64_t file, int64_t parent, const char *name, uint64_t address) {
+        int64_t frame, stack;
+
+        assert_return_code(store_add_frame(store, file, address, name, 0x10, false, &frame), 0);
+        assert_return_code(store_add_stack(store, parent, frame, &stack), 0);
+        return stack;
+}
+
+static Store *make_store(const char *path, int64_t *ret_thread) {
+        RingsideEvent event = { .name = "cpu-clock", .unit = "ns", .value = 1000 };
+        int64_t process;
+        Store *store;
+
+        assert_return_code(store_new(&store, path, NULL), 0);
+        assert_return_code(store_put_event(store, 0, &event), 0);
+        assert_return_code(store_add_process(store, 1, 0, 0, 0, "program", "", 0, &process), 0);
+        assert_return_code(store_add_thread(store, process, 1, "program", ret_thread), 0);
+        return store;
+}
+
+/*
+ * Three samples in outer, at whose place innermost is inlined into middle into outer; two of which called [jit]; one in lonely,
+ * whose name was not known. All called by main.
+ */
+static void make_recording(const char *path, const char *name, const char *as) {
+        int64_t thread, file, jit, main_stack, outer, called, lonely;
+        Store *store = make_store(path, &thread);
+
+        file = add_program(store, name, as);
+        assert_return_code(store_add_file(store, "[jit]", 0, 0, 0, NULL, 0, &jit), 0);
+        main_stack = add_frame(store, file, 0, "main", 1);
+        outer = add_frame(store, file, main_stack, "outer", address_of("c-5", "at_innermost"));
+        called = add_frame(store, jit, outer, NULL, 0x1000);
+        lonely = add_frame(store, file, main_stack, NULL, address_of("c-5", "at_lonely"));
+        assert_return_code(store_add_sample(store, SAMPLE(.time = 1, .thread_id = thread, .stack_id = outer)), 0);
+        assert_return_code(store_add_sample(store, SAMPLE(.time = 2, .thread_id = thread, .stack_id = called)), 0);
+        assert_return_code(store_add_sample(store, SAMPLE(.time = 3, .thread_id = thread, .stack_id = called)), 0);
+        assert_return_code(store_add_sample(store, SAMPLE(.time = 4, .thread_id = thread, .stack_id = lonely)), 0);
+        assert_null(store_free(store));
+}
+
+static void symbolize(const char *path, RingsideSymbolizeStatistics *ret) {
+        RingsideError error = {};
+
+        if (ringside_symbolize(path, NULL, ret, &error) < 0)
+                fail_msg("%s", error.text);
+}
+
+static void open_profile(const char *path, bool no_inline, RingsideRecording **ret_recording, RingsideProfile **ret) {
+        RingsideFilter filter = { .size = sizeof(filter), .event = -1, .no_inline = no_inline };
+        RingsideError error = {};
+
+        if (ringside_recording_open(ret_recording, path, &error) < 0 ||
+            ringside_profile_new(ret, *ret_recording, &filter, &error) < 0)
+                fail_msg("%s", error.text);
+}
+
+static const RingsideRow *find_row(RingsideProfile *profile, enum RingsideGroup group, const char *name, bool inlined) {
+        const RingsideRow *rows;
+        size_t n;
+
+        assert_return_code(ringside_profile_get_rows(profile, group, &rows, &n), 0);
+        for (size_t i = 0; i < n; i++)
+                if (strcmp(rows[i].name, name) == 0 && rows[i].inlined == inlined)
+                        return &rows[i];
+        return NULL;
+}
+
+static void check_row(RingsideProfile *profile, enum RingsideGroup group, const char *name, bool inlined, uint64_t self,
+                      uint64_t total) {
+        const RingsideRow *row = find_row(profile, group, name, inlined);
+
+        if (!row)
+                fail_msg("there is no row of %s", name);
+        if (row->self_samples != self || row->total_samples != total)
+                fail_msg("%s has %" PRIu64 " and %" PRIu64, name, row->self_samples, row->total_samples);
+}
+
+static void test_inlined(void **state) {
+        _cleanup_(ringside_recording_freep) RingsideRecording *recording = NULL;
+        _cleanup_(ringside_profile_freep) RingsideProfile *profile = NULL;
+        Place *place = *state;
+        RingsideSymbolizeStatistics statistics;
+        const RingsideNode *node;
+
+        make_recording(place->file, "c-5", NULL);
+        symbolize(place->file, &statistics);
+        assert_int_equal(statistics.places, 3); /* of main it is known that it is not there */
+        assert_int_equal(statistics.found, 2);
+        assert_int_equal(statistics.files, 1);
+        assert_true(is_intact(place->file));
+
+        open_profile(place->file, false, &recording, &profile);
+        assert_int_equal(ringside_recording_get_info(recording)->format, SCHEMA_VERSION);
+        check_row(profile, RINGSIDE_BY_FUNCTION, "innermost", true, 1, 3);
+        check_row(profile, RINGSIDE_BY_FUNCTION, "middle", true, 0, 3);
+        check_row(profile, RINGSIDE_BY_FUNCTION, "outer", false, 0, 3);
+        check_row(profile, RINGSIDE_BY_FUNCTION, "lonely", false, 1, 1);
+        check_row(profile, RINGSIDE_BY_FUNCTION, "main", false, 0, 4);
+
+        assert_return_code(ringside_profile_get_callees(profile, &node), 0);
+        for (size_t i = 0; i < 2; i++) /* the command, main */
+                node = node->children[0];
+        assert_string_equal(node->name, "main");
+        node = node->children[0];
+        assert_string_equal(node->name, "outer");
+        assert_false(node->inlined);
+        node = node->children[0];
+        assert_string_equal(node->name, "middle");
+        assert_true(node->inlined);
+        node = node->children[0];
+        assert_string_equal(node->name, "innermost");
+        assert_true(node->inlined);
+        assert_int_equal(node->self_samples, 1);
+        assert_int_equal(node->children[0]->self_samples, 2);
+        assert_int_equal(open_result(place->file), 0);
+}
+
+static void test_folded(void **state) {
+        _cleanup_(ringside_recording_freep) RingsideRecording *recording = NULL;
+        _cleanup_(ringside_profile_freep) RingsideProfile *profile = NULL;
+        Place *place = *state;
+        RingsideSymbolizeStatistics statistics;
+
+        make_recording(place->file, "c-5", NULL);
+        symbolize(place->file, &statistics);
+        open_profile(place->file, true, &recording, &profile);
+        assert_null(find_row(profile, RINGSIDE_BY_FUNCTION, "innermost", true));
+        check_row(profile, RINGSIDE_BY_FUNCTION, "outer", false, 1, 3);
+        assert_int_equal(find_row(profile, RINGSIDE_BY_LINE, "outer", false)->line, 303);
+}
+
+static void test_by_line(void **state) {
+        _cleanup_(ringside_recording_freep) RingsideRecording *recording = NULL;
+        _cleanup_(ringside_profile_freep) RingsideProfile *profile = NULL;
+        Place *place = *state;
+        RingsideSymbolizeStatistics statistics;
+        const RingsideRow *row;
+
+        make_recording(place->file, "c-5", NULL);
+        symbolize(place->file, &statistics);
+        open_profile(place->file, false, &recording, &profile);
+        row = find_row(profile, RINGSIDE_BY_LINE, "innermost", true);
+        assert_int_equal(row->line, 101);
+        assert_non_null(strstr(row->source, "inner.h"));
+        check_row(profile, RINGSIDE_BY_LINE, "innermost", true, 1, 3);
+        assert_int_equal(find_row(profile, RINGSIDE_BY_LINE, "middle", true)->line, 203);
+        assert_int_equal(find_row(profile, RINGSIDE_BY_LINE, "outer", false)->line, 303);
+        row = find_row(profile, RINGSIDE_BY_LINE, "main", false);
+        assert_int_equal(row->line, 0);
+        assert_string_equal(row->source, "");
+}
+
+static void test_exports(void **state) {
+        _cleanup_(ringside_recording_freep) RingsideRecording *recording = NULL;
+        _cleanup_(ringside_profile_freep) RingsideProfile *profile = NULL;
+        static const struct {
+                const char *name, *source;
+                unsigned line;
+        } expected[] = { { "innermost", "inner.h", 101 }, { "middle", "program.c", 203 }, { "outer", "program.c", 303 } };
+        static uint8_t bytes[1 << 20];
+        _cleanup_free_ char *text = NULL;
+        Place *place = *state;
+        RingsideSymbolizeStatistics statistics;
+        char packed[PLACE_PATH_MAX + 16];
+        Pprof__Profile *p;
+        bool seen = false;
+        size_t size;
+        gzFile gz;
+        FILE *out;
+        int n;
+
+        make_recording(place->file, "c-5", NULL);
+        symbolize(place->file, &statistics);
+        open_profile(place->file, false, &recording, &profile);
+        out = open_memstream(&text, &size);
+        assert_return_code(ringside_export_collapsed(profile, out, NULL), 0);
+        assert_int_equal(fclose(out), 0);
+        assert_non_null(strstr(text, "program;main;outer;middle_[i];innermost_[i] 1\n"));
+
+        (void) snprintf(packed, sizeof(packed), "%s.pb.gz", place->file);
+        out = fopen(packed, "we");
+        assert_non_null(out);
+        assert_return_code(ringside_export_pprof(recording, NULL, out, NULL), 0);
+        assert_int_equal(fclose(out), 0);
+        gz = gzopen(packed, "re");
+        assert_non_null(gz);
+        n = gzread(gz, bytes, sizeof(bytes));
+        assert_int_equal(gzclose(gz), Z_OK);
+        p = pprof__profile__unpack(NULL, (size_t) n, bytes);
+        assert_non_null(p);
+        for (size_t i = 0; i < p->n_location; i++) {
+                const Pprof__Location *location = p->location[i];
+
+                if (location->n_line < 2)
+                        continue;
+                assert_int_equal(location->n_line, 3);
+                for (size_t k = 0; k < 3; k++) {
+                        const Pprof__Function *f = p->function[location->line[k]->function_id - 1];
+
+                        assert_string_equal(p->string_table[f->name], expected[k].name);
+                        assert_non_null(strstr(p->string_table[f->filename], expected[k].source));
+                        assert_int_equal(location->line[k]->line, expected[k].line);
+                }
+                seen = true;
+        }
+        assert_true(seen);
+        pprof__profile__free_unpacked(p, NULL);
+}
+
+/* What is there stays, and is not looked for again. */
+static void test_twice(void **state) {
+        Place *place = *state;
+        RingsideSymbolizeStatistics statistics;
+        int64_t n;
+
+        make_recording(place->file, "c-5", NULL);
+        symbolize(place->file, &statistics);
+        n = count_rows(place->file, "code");
+        symbolize(place->file, &statistics);
+        assert_int_equal(statistics.places, 1);
+        assert_int_equal(statistics.found, 0);
+        assert_int_equal(count_rows(place->file, "code"), n);
+        assert_int_equal(count_rows(place->file, "line WHERE depth=2 AND CAST(name AS TEXT)='outer' AND line=303"), 1);
+        assert_int_equal(count_rows(place->file, "line WHERE depth=0 AND CAST(name AS TEXT)='innermost' AND CAST(path AS TEXT) LIKE '%/inner.h'"), 1);
+}
+
+static int64_t format_of(const char *path) {
+        return count_rows(path, "pragma_user_version WHERE user_version=4") == 1 ? 4 : 3;
+}
+
+/* Nothing is found, for another reason each; and the file is as it was. */
+static void test_nothing(void **state) {
+        static const struct {
+                const char *program, *as;
+                uint64_t missing, without;
+        } cases[] = {
+                { "none", NULL, 0, 1 },
+                { "c-5", "/nonexistent/c-5", 1, 0 },
+                { "c-5", "/dev/null", 1, 0 },
+                { "c-4", "c-5", 1, 0 }, /* another build id */
+        };
+        Place *place = *state;
+
+        for (size_t i = 0; i < ELEMENTSOF(cases); i++) {
+                RingsideSymbolizeStatistics statistics;
+                char path[PATH_MAX];
+
+                make_recording(place->file, cases[i].program,
+                               cases[i].as && cases[i].as[0] != '/' ? program(path, cases[i].as) : cases[i].as);
+                symbolize(place->file, &statistics);
+                assert_int_equal(statistics.found, 0);
+                assert_int_equal(statistics.missing, cases[i].missing);
+                assert_int_equal(statistics.without, cases[i].without);
+                assert_int_equal(format_of(place->file), 3);
+                assert_int_equal(open_result(place->file), 0);
+                assert_return_code(unlink(place->file), errno);
+        }
+}
+
+static void test_no_time(void **state) {
+        RingsideSymbolizeOptions options = { .size = sizeof(options), .timeout = 1 };
+        RingsideSymbolizeStatistics statistics;
+        Place *place = *state;
+        RingsideError error;
+
+        make_recording(place->file, "c-5", NULL);
+        assert_return_code(ringside_symbolize(place->file, &options, &statistics, &error), 0);
+        assert_int_equal(statistics.late, 1);
+        assert_int_equal(statistics.found, 0);
+        assert_int_equal(format_of(place->file), 3);
+}
+
+static void test_cannot(void **state) {
+        Place *place = *state;
+        RingsideSymbolizeStatistics statistics;
+        RingsideError error = {};
+        char journal[PLACE_PATH_MAX + 16];
+        int64_t thread;
+        Store *store;
+
+        assert_int_equal(ringside_symbolize(place->file, NULL, &statistics, &error), -ENOENT);
+        store = make_store(place->file, &thread);
+        assert_return_code(store_commit(store), 0);
+        assert_int_equal(ringside_symbolize(place->file, NULL, &statistics, &error), -EBUSY);
+        assert_null(store_free(store));
+        symbolize(place->file, &statistics);
+        (void) snprintf(journal, sizeof(journal), "%s-journal", place->file);
+        write_text(journal, "x");
+        assert_int_equal(ringside_symbolize(place->file, NULL, &statistics, &error), -EEXIST);
+        assert_return_code(unlink(journal), errno);
+        run_sql(place->file, "CREATE TRIGGER t AFTER INSERT ON file BEGIN SELECT 1; END");
+        assert_int_equal(ringside_symbolize(place->file, NULL, &statistics, &error), RINGSIDE_E_RECORDING);
+}
+
+/* Rows that point to what is not there, and to themselves. */
+static void test_planted(void **state) {
+        static const char *const rows[] = {
+                "UPDATE place_code SET code=99",
+                "UPDATE place_code SET code=0",
+                "UPDATE place_code SET code='x'",
+                "UPDATE place_code SET place=99 WHERE place=2",
+                "UPDATE code SET caller=id",
+                "UPDATE code SET caller=3 WHERE id=2",
+                "UPDATE code SET caller=-1 WHERE id=2",
+                "UPDATE code SET routine=99 WHERE id=1",
+                "UPDATE code SET source=99 WHERE id=1",
+                "UPDATE code SET line=-1 WHERE id=1",
+                "UPDATE code SET line='x' WHERE id=1",
+                "DELETE FROM code WHERE id=1",
+                "DELETE FROM source WHERE id=1",
+                "UPDATE routine SET id=99 WHERE id=1",
+                "WITH RECURSIVE n(i) AS (SELECT 5 UNION ALL SELECT i+1 FROM n WHERE i<100) INSERT INTO code SELECT i,i-1,1,1,1 FROM n",
+                "DROP VIEW line",
+                "DROP TABLE source",
+                "PRAGMA user_version=3",
+        };
+        _cleanup_free_ char *bytes = NULL;
+        Place *place = *state;
+        RingsideSymbolizeStatistics statistics;
+        size_t n;
+
+        make_recording(place->file, "c-5", NULL);
+        symbolize(place->file, &statistics);
+        assert_int_equal(count_rows(place->file, "code"), 4);
+        bytes = read_bytes(place->file, &n);
+        for (size_t i = 0; i < ELEMENTSOF(rows); i++) {
+                write_bytes(place->file, bytes, n);
+                run_sql(place->file, rows[i]);
+                if (open_result(place->file) != RINGSIDE_E_RECORDING)
+                        fail_msg("accepted: %s", rows[i]);
+        }
+}
+
+int main(void) {
+        static const struct CMUnitTest tests[] = {
+                cmocka_unit_test_setup_teardown(test_inlined, place_setup, place_teardown),
+                cmocka_unit_test_setup_teardown(test_folded, place_setup, place_teardown),
+                cmocka_unit_test_setup_teardown(test_by_line, place_setup, place_teardown),
+                cmocka_unit_test_setup_teardown(test_exports, place_setup, place_teardown),
+                cmocka_unit_test_setup_teardown(test_twice, place_setup, place_teardown),
+                cmocka_unit_test_setup_teardown(test_nothing, place_setup, place_teardown),
+                cmocka_unit_test_setup_teardown(test_no_time, place_setup, place_teardown),
+                cmocka_unit_test_setup_teardown(test_cannot, place_setup, place_teardown),
+                cmocka_unit_test_setup_teardown(test_planted, place_setup, place_teardown),
+        };
+
+        return cmocka_run_group_tests(tests, NULL, NULL);
+}
