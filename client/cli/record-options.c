@@ -59,6 +59,7 @@ static const char help_text[] =
         "                         auto (default): table, if memory is left for it\n"
         "      --table-size=BYTES Memory for these tables: a power of two from 4M to 64M,\n"
         "                         default 16M, with -a 32M, or less if there is less\n"
+        "      --no-lines         Do not look up lines and inlined functions at the end\n"
         "      --label=KEY=VALUE  Kept in the recording; may be repeated\n"
         "  -q, --quiet            No live line and no summary\n"
         "  -h, --help             Show this help\n"
@@ -82,6 +83,7 @@ enum {
         OPT_USER,
         OPT_KERNEL,
         OPT_NO_KERNEL,
+        OPT_NO_LINES,
 };
 
 static const struct option options[] = {
@@ -105,6 +107,7 @@ static const struct option options[] = {
         { "max-frames", required_argument, NULL, OPT_MAX_FRAMES },
         { "unwind", required_argument, NULL, OPT_UNWIND },
         { "table-size", required_argument, NULL, OPT_TABLE_SIZE },
+        { "no-lines", no_argument, NULL, OPT_NO_LINES },
         { "label", required_argument, NULL, OPT_LABEL },
         { "quiet", no_argument, NULL, 'q' },
         { "help", no_argument, NULL, 'h' },
@@ -296,6 +299,9 @@ static int set_option(RecordOptions *o, int c, const char *value) {
                 return 0;
         case OPT_NO_INHERIT:
                 o->no_inherit = true;
+                return 0;
+        case OPT_NO_LINES:
+                o->no_lines = true;
                 return 0;
         case OPT_NO_WAIT:
                 o->no_wait = true;

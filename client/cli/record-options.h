@@ -44,7 +44,7 @@ typedef struct RecordOptions {
         const char *output;  /* NULL: a name made from command and date */
         uint64_t duration;   /* ns, 0: until it ends by itself */
         enum RingsideHelper helper;
-        bool no_ask, no_inherit, no_wait, quiet;
+        bool no_ask, no_inherit, no_lines, no_wait, quiet;
         bool all;            /* everybody's processes may be seen; with a command: all of them while it runs */
         enum RingsideKernel kernel;
         uint64_t ring_size;  /* bytes, 0: the default */

@@ -90,6 +90,8 @@ static int add_filter(struct json_object *object, const View *view) {
                 TRY(json_add_string(filter, "target", view->filter.target));
         if (view->filter.merge_targets)
                 TRY(json_add_bool(filter, "merge_targets", true));
+        if (view->filter.no_inline)
+                TRY(json_add_bool(filter, "no_inline", true));
         return 0;
 }
 
@@ -114,6 +116,12 @@ static int add_row(struct json_object *array, const RingsideRow *row) {
         if (row->target[0])
                 TRY(json_add_string(o, "target", row->target));
         TRY(json_add_bool(o, "kernel", row->kernel));
+        if (row->inlined)
+                TRY(json_add_bool(o, "inlined", true));
+        if (row->line > 0) {
+                TRY(json_add_string(o, "source", row->source));
+                TRY(json_add_u64(o, "line", row->line));
+        }
         return add_values(o, row->self_samples, row->total_samples, row->self_weight, row->total_weight);
 }
 
@@ -140,6 +148,8 @@ static int print_node(FILE *out, const RingsideNode *node, const View *view, con
                 TRY(json_add_string(o, "name", node->name));
                 TRY(json_add_string(o, "file", node->file));
                 TRY(json_add_bool(o, "kernel", node->kernel));
+                if (node->inlined)
+                        TRY(json_add_bool(o, "inlined", true));
                 TRY(add_values(o, node->self_samples, node->total_samples, node->self_weight, node->total_weight));
                 TRY(json_print_begin(out, o, "children", false));
         }

@@ -12,7 +12,7 @@ static const char help_text[] =
         "\n"
         "Shows where the time of a recording went; the newest here if none is named.\n"
         "\n"
-        "      --by=WHAT        function, file, process, thread or target: a table;\n"
+        "      --by=WHAT        function, line, file, process, thread or target: a table;\n"
         "                       callees or callers: a tree; default function\n" VIEW_HELP
         "      --unwind         Instead: why stacks did not reach their start, and where\n"
         "      --sort=KEY       Tables: self (default) or total\n"
@@ -43,7 +43,7 @@ static const struct option options[] = {
 
 static const char *const view_names[REPORT_VIEW_MAX] = {
         [REPORT_FUNCTION] = "function", [REPORT_FILE] = "file",       [REPORT_PROCESS] = "process",
-        [REPORT_THREAD] = "thread",     [REPORT_TARGET] = "target",   [REPORT_CALLEES] = "callees", [REPORT_CALLERS] = "callers",
+        [REPORT_THREAD] = "thread",     [REPORT_TARGET] = "target",   [REPORT_LINE] = "line", [REPORT_CALLEES] = "callees", [REPORT_CALLERS] = "callers",
         [REPORT_UNWIND] = "unwind",
 };
 
@@ -67,7 +67,7 @@ static int set_by(ReportOptions *o, const char *s, Given *given) {
                         o->by = (enum ReportView) i;
                         return 0;
                 }
-        return wrong("--by", s, "function, file, process, thread, target, callees or callers");
+        return wrong("--by", s, "function, line, file, process, thread, target, callees or callers");
 }
 
 static int set_sort(ReportOptions *o, const char *s, Given *given) {

@@ -211,10 +211,24 @@ static bool is_by_task(const ReportOptions *options) {
         return options->by == REPORT_PROCESS || options->by == REPORT_THREAD;
 }
 
+/* Where it is a line of a function's, that stands before; for free(). NULL: no memory. */
+static char *row_label(const ReportOptions *options, const RingsideRow *row) {
+        const char *mark = row->inlined ? INLINED_MARK : "", *slash = strrchr(row->source, '/');
+        char *label;
+        int n;
+
+        if (options->by == REPORT_LINE && row->line > 0)
+                n = asprintf(&label, "%s:%u  %s%s", *row->source ? slash ? slash + 1 : row->source : "?", row->line, row->name, mark);
+        else
+                n = asprintf(&label, "%s%s", row->name, mark);
+        return n < 0 ? NULL : label;
+}
+
 /* Functions have a column for their file, processes and threads one for their number. */
 static void print_row(FILE *out, const View *view, const ReportOptions *options, const RingsideRow *row,
                       const Columns *columns, const Style *style) {
         bool with_file = columns->file > 0 && (row->file[0] || columns->target > 0);
+        _cleanup_free_ char *label = row_label(options, row);
 
         fprintf(out, "%5.1f %%  %5.1f %%  %8" PRIu64 "  ", report_share(view, row->self_samples, row->self_weight),
                 report_share(view, row->total_samples, row->total_weight),
@@ -223,7 +237,7 @@ static void print_row(FILE *out, const View *view, const ReportOptions *options,
                 fprintf(out, "%7" PRIi64 "  ", row->id);
         if (columns->inner)
                 print_inner_id(out, row->inner_id);
-        print_name(out, row->name, columns->name, with_file || columns->target > 0, style);
+        print_name(out, label ?: row->name, columns->name, with_file || columns->target > 0, style);
         if (with_file) {
                 fputs("  ", out);
                 print_name(out, row->file, columns->file, columns->target > 0, style);

@@ -57,13 +57,15 @@ static size_t print_lines(const Tree *t, enum Mark mark) {
 }
 
 static void print_node(const Tree *t, const RingsideNode *node, enum Mark mark) {
-        _cleanup_free_ char *name = NULL;
+        _cleanup_free_ char *name = NULL, *marked = NULL;
         size_t used;
 
         fprintf(t->out, "%5.1f %%  %5.1f %%  ", report_share(t->view, node->total_samples, node->total_weight),
                 report_share(t->view, node->self_samples, node->self_weight));
         used = print_lines(t, mark);
-        name = text_fit(node->name, t->style->columns - NUMBER_COLUMNS - used, t->style->ellipsis);
+        if (node->inlined && asprintf(&marked, "%s" INLINED_MARK, node->name) < 0)
+                marked = NULL;
+        name = text_fit(marked ?: node->name, t->style->columns - NUMBER_COLUMNS - used, t->style->ellipsis);
         fprintf(t->out, "%s\n", name ? name : "");
 }
 

@@ -37,7 +37,14 @@ static int compare_rows(const void *a, const void *b, void *by_total) {
         first = strcmp(x->name, y->name);
         if (first != 0)
                 return first;
-        return x->id != y->id ? (x->id < y->id ? -1 : 1) : strcmp(x->target, y->target);
+        if (x->id != y->id)
+                return x->id < y->id ? -1 : 1;
+        first = strcmp(x->target, y->target);
+        if (first == 0)
+                first = strcmp(x->source, y->source);
+        if (first == 0)
+                first = x->line < y->line ? -1 : x->line > y->line;
+        return first != 0 ? first : x->inlined - y->inlined;
 }
 
 int report_select_rows(const View *view, const ReportOptions *options, const RingsideRow ***ret, size_t *ret_n,

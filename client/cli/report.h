@@ -6,11 +6,12 @@
 #include "view.h"
 
 enum ReportView {
-        REPORT_FUNCTION, /* the first five as enum RingsideGroup */
+        REPORT_FUNCTION, /* the first six as enum RingsideGroup */
         REPORT_FILE,
         REPORT_PROCESS,
         REPORT_THREAD,
         REPORT_TARGET,
+        REPORT_LINE,
         REPORT_CALLEES,
         REPORT_CALLERS,
         REPORT_UNWIND, /* not of --by */
@@ -30,6 +31,8 @@ typedef struct ReportOptions {
 /* 1: go on; 0: --help was printed; -EINVAL: the error was printed. Strings point into argv. */
 int report_options_parse(ReportOptions *ret, int argc, char **argv);
 const char *report_view_name(enum ReportView view);
+/* Behind the name of a function, where it is inlined. */
+#define INLINED_MARK " (inlined)"
 /* Of the event that is shown; NULL: the recording has none. */
 const RingsideEvent *report_event(const View *view);
 

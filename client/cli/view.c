@@ -31,6 +31,9 @@ int view_options_set(ViewOptions *o, const char *command, int c, const char *val
         case OPT_MERGE_TARGETS:
                 o->merge_targets = true;
                 return 1;
+        case OPT_NO_INLINE:
+                o->no_inline = true;
+                return 1;
         case OPT_EVENT:
                 if (parse_number(value, 0, INT_MAX, &n) < 0)
                         return cli_error_value(command, "--event", value, "the number of an event, from 0");
@@ -56,17 +59,17 @@ int view_options_rest(ViewOptions *o, int argc, char **argv) {
         return 0;
 }
 
-static int find_path(View *view, const ViewOptions *options) {
+int view_find_path(char **ret, const char *recording) {
         RingsideError error = {};
         int r;
 
-        if (options->recording) {
-                view->path = strdup(options->recording);
-                if (!view->path)
+        if (recording) {
+                *ret = strdup(recording);
+                if (!*ret)
                         cli_error(NULL, "%s", strerror(ENOMEM));
-                return view->path ? 0 : -ENOMEM;
+                return *ret ? 0 : -ENOMEM;
         }
-        r = ringside_recording_find_newest(".", &view->path, &error);
+        r = ringside_recording_find_newest(".", ret, &error);
         if (r == -ENOENT)
                 cli_error("make one: ringside record -- ./program its arguments\n"
                           "or name one from elsewhere, or of another user, as the last argument",
@@ -92,6 +95,7 @@ static int open_profile(View *view, const ViewOptions *options) {
                 .target = options->target,
                 .event = options->event,
                 .merge_targets = options->merge_targets,
+                .no_inline = options->no_inline,
         };
         r = ringside_profile_new(&view->profile, view->recording, &view->filter, &error);
         if (r < 0)
@@ -104,7 +108,7 @@ int view_open(View *ret, const ViewOptions *options) {
         View view = {};
         int r;
 
-        r = find_path(&view, options);
+        r = view_find_path(&view.path, options->recording);
         if (r < 0)
                 return r;
         r = ringside_recording_open(&view.recording, view.path, &error);

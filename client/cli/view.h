@@ -11,6 +11,7 @@
 typedef struct ViewOptions {
         const char *process, *thread, *target; /* NULL: all */
         bool merge_targets;
+        bool no_inline;
         int event;                    /* -1: the first */
         const char *output;           /* NULL: the command's default; "-": standard output */
         const char *recording;        /* NULL: the newest here */
@@ -25,12 +26,13 @@ typedef struct View {
 } View;
 
 /* Values of the options below for getopt_long(); -o is 'o'. */
-enum { OPT_PROCESS = 256, OPT_THREAD, OPT_TARGET, OPT_MERGE_TARGETS, OPT_EVENT, OPT_VIEW_END };
+enum { OPT_PROCESS = 256, OPT_THREAD, OPT_TARGET, OPT_MERGE_TARGETS, OPT_NO_INLINE, OPT_EVENT, OPT_VIEW_END };
 
 #define VIEW_OPTIONS                                                                                                   \
         { "process", required_argument, NULL, OPT_PROCESS }, { "thread", required_argument, NULL, OPT_THREAD },        \
                 { "target", required_argument, NULL, OPT_TARGET },                                                     \
                 { "merge-targets", no_argument, NULL, OPT_MERGE_TARGETS },                                             \
+                { "no-inline", no_argument, NULL, OPT_NO_INLINE },                                                     \
                 { "event", required_argument, NULL, OPT_EVENT }, { "output", required_argument, NULL, 'o' }
 
 #define VIEW_HELP                                                                                                      \
@@ -39,6 +41,7 @@ enum { OPT_PROCESS = 256, OPT_THREAD, OPT_TARGET, OPT_MERGE_TARGETS, OPT_EVENT, 
         "      --target=T       Only what was named so to be recorded: a PID, TID, cgroup\n"                           \
         "                       or unit, or a pattern\n"                                                               \
         "      --merge-targets  All that was named to be recorded as if it were one\n"                                 \
+        "      --no-inline      Inlined functions as part of what they are inlined into\n"                             \
         "      --event=N        The event with this number, default 0\n"
 
 /* One of the options above: 1; not one of them: 0; -EINVAL. */
@@ -46,5 +49,7 @@ int view_options_set(ViewOptions *o, const char *command, int c, const char *val
 /* What is left behind the options: at most the recording. */
 int view_options_rest(ViewOptions *o, int argc, char **argv);
 
+/* The one that is named, or NULL: the newest here; freed with free(). */
+int view_find_path(char **ret, const char *recording);
 int view_open(View *ret, const ViewOptions *options);
 void view_done(View *view);

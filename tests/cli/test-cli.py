@@ -123,7 +123,7 @@ def on_terminal(test, args, env=None, columns=80, keys=None, until=None, timeout
 
 
 class Usage(CliTest):
-    commands = ["record", "report", "flamegraph", "export", "events", "doctor"]
+    commands = ["record", "report", "symbolize", "flamegraph", "export", "events", "doctor"]
 
     def test_help(self):
         text = self.ok("--help")
@@ -147,7 +147,7 @@ class Usage(CliTest):
         for c in self.commands:
             self.assertIn(f"ringside {c} --help", self.fails(2, c, "--no-such-option"))
             self.fails(2, c, "-Z")
-        for c in ["report", "flamegraph", "export", "events", "doctor"]:
+        for c in ["report", "symbolize", "flamegraph", "export", "events", "doctor"]:
             self.fails(2, c, "--format=pprof" if c == "export" else "--help=x", "a", "b")
         self.fails(2, "export")
         self.fails(2, "record", "-F", "x", "--", "true")
