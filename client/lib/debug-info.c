@@ -34,6 +34,7 @@ typedef struct Reader {
         size_t n_units, n_units_allocated;
         uint32_t *unit_of; /* by address: number + 1 */
         /* Of the unit at hand. */
+        const char *directory; /* where it was compiled; NULL: not known */
         Dwarf_Die *functions;
         size_t n_functions, n_functions_allocated;
         uint32_t *function_of; /* by address: number + 1 */
@@ -150,20 +151,20 @@ static bool may_open_split(Dwarf_Die *die) {
         return name && is_regular("", name) && (!directory || name[0] == '/' || is_regular(directory, name));
 }
 
-/* *ret_lines: the entry that lines belong to; *ret_code: that which functions do. false: there are no functions. */
-static bool open_unit(const Unit *unit, Dwarf_Die *ret_lines, Dwarf_Die *ret_code) {
+/* *ret_lines: the entry that lines belong to; *ret_code: that which functions do. 1; 0: there are no functions; -1: nothing. */
+static int open_unit(const Unit *unit, Dwarf_Die *ret_lines, Dwarf_Die *ret_code) {
         Dwarf_Die split = {};
 
         if (dwarf_cu_info(unit->cu, NULL, NULL, ret_lines, NULL, NULL, NULL, NULL) != 0)
-                return false;
+                return -1;
         *ret_code = *ret_lines;
         if (!unit->skeleton)
-                return true;
+                return 1;
         if (!may_open_split(ret_lines) ||
             dwarf_cu_info(unit->cu, NULL, NULL, NULL, &split, NULL, NULL, NULL) != 0 || !split.addr)
-                return false;
+                return 0;
         *ret_code = split;
-        return true;
+        return 1;
 }
 
 /* ---- functions ---- */
@@ -265,6 +266,16 @@ static uint32_t number_of(Dwarf_Die *die, unsigned attribute) {
         return (uint32_t) value;
 }
 
+/* Whole, where it is known from which directory it begins. */
+static int add_source(Reader *reader, const char *path, uint32_t *ret) {
+        char whole[PATH_MAX];
+
+        if (path && path[0] != '/' && reader->directory && reader->directory[0] == '/' &&
+            snprintf(whole, sizeof(whole), "%s/%s", reader->directory, path) < (int) sizeof(whole))
+                path = whole;
+        return debug_lines_add_string(reader->lines, path, ret);
+}
+
 /* From where an inlined function is called. */
 static int add_call_site(Reader *reader, Dwarf_Die *unit, Dwarf_Die *inlined, DebugCode *code) {
         Dwarf_Files *files;
@@ -274,19 +285,17 @@ static int add_call_site(Reader *reader, Dwarf_Die *unit, Dwarf_Die *inlined, De
         code->line = number_of(inlined, DW_AT_call_line);
         if (!dwarf_attr(inlined, DW_AT_call_file, &a) || dwarf_getsrcfiles(unit, &files, &n) != 0)
                 return 0;
-        return debug_lines_add_string(reader->lines,
-                                      dwarf_filesrc(files, number_of(inlined, DW_AT_call_file), NULL, NULL),
-                                      &code->source);
+        return add_source(reader, dwarf_filesrc(files, number_of(inlined, DW_AT_call_file), NULL, NULL), &code->source);
 }
 
 static int add_line(Reader *reader, Dwarf_Die *unit, uint64_t pc, DebugCode *code) {
         Dwarf_Line *line = dwarf_getsrc_die(unit, pc);
         int number;
 
-        if (!line || dwarf_lineno(line, &number) != 0 || number <= 0)
+        if (!line || dwarf_lineno(line, &number) != 0 || number < 0)
                 return 0;
-        code->line = (uint32_t) number;
-        return debug_lines_add_string(reader->lines, dwarf_linesrc(line, NULL, NULL), &code->source);
+        code->line = (uint32_t) number; /* 0: code that no line stands for */
+        return add_source(reader, dwarf_linesrc(line, NULL, NULL), &code->source);
 }
 
 static int resolve(Reader *reader, Dwarf_Die *lines, Dwarf_Die *unit, size_t address) {
@@ -312,7 +321,7 @@ static int resolve(Reader *reader, Dwarf_Die *lines, Dwarf_Die *unit, size_t add
                                         add_line(reader, lines, pc, &code);
                 if (r < 0)
                         return r;
-                if (n == 1 && code.routine == 0 && code.line == 0)
+                if (n == 1 && code.routine == 0 && code.source == 0)
                         return 0;
                 r = debug_lines_add_code(reader->lines, &code, &number);
                 if (r < 0)
@@ -325,12 +334,15 @@ static int resolve(Reader *reader, Dwarf_Die *lines, Dwarf_Die *unit, size_t add
 static int read_unit(Reader *reader, size_t index) {
         const Unit *u = &reader->units[index];
         Dwarf_Die lines, unit;
-        int r = 0;
+        int opened = open_unit(u, &lines, &unit), r = 0;
 
+        if (opened < 0)
+                return 0;
         reader->n_functions = 0;
         memset(reader->function_of + u->first, 0, (u->end - u->first) * sizeof(uint32_t));
-        if (open_unit(u, &lines, &unit))
+        if (opened > 0)
                 r = find_functions(reader, &unit, 0);
+        reader->directory = string_of(&lines, DW_AT_comp_dir);
         for (size_t i = u->first; i < u->end && r >= 0; i++)
                 if (reader->unit_of[i] == index + 1)
                         r = resolve(reader, &lines, &unit, i);
