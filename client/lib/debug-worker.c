@@ -165,9 +165,8 @@ static int work(const DebugInfoRequest *request, const DebugWorkerOptions *optio
         r = confine();
         if (r >= 0)
                 r = debug_lines_init(&lines, request->n_addresses);
-        if (r < 0)
-                return r;
-        r = (options->read ?: debug_info_read)(request, &lines, send_progress, out);
+        if (r >= 0)
+                r = (options->read ?: debug_info_read)(request, &lines, send_progress, out);
         if (r >= 0)
                 r = debug_lines_send(&lines, out);
         return debug_lines_send_end(r, out);

@@ -346,21 +346,25 @@ static int open_recorded(const File *file, ElfFile **ret) {
         return 0;
 }
 
-static bool has_debug_info(ElfFile *elf) {
-        return elf_file_has_section(elf, ".debug_info") > 0 || elf_file_has_section(elf, ".zdebug_info") > 0;
+/* 1 or 0, or a negative errno. */
+static int has_debug_info(ElfFile *elf) {
+        int r = elf_file_has_section(elf, ".debug_info");
+
+        return r != 0 ? r : elf_file_has_section(elf, ".zdebug_info");
 }
 
-/* elf itself, or the file that has its debug information: *ret_separate. -ENODATA: there is none. */
+/* elf itself, or the file that has its debug information: *ret_separate, NULL at first. -ENODATA: there is none. */
 static int find_debug_info(const Symbolize *s, const File *file, ElfFile *elf, ElfFile **ret_separate) {
         int r;
 
-        *ret_separate = NULL;
-        if (has_debug_info(elf))
-                return 0;
+        r = has_debug_info(elf);
+        if (r != 0)
+                return MIN(r, 0);
         r = debug_file_open(ret_separate, elf, file->path, /* root_fd= */ -1, s->symbol_dir);
         if (r < 0)
                 return r == -ENOMEM ? r : -ENODATA;
-        return has_debug_info(*ret_separate) ? 0 : -ENODATA;
+        r = has_debug_info(*ret_separate);
+        return r == 0 ? -ENODATA : MIN(r, 0);
 }
 
 static int read_lines(const Symbolize *s, const File *file, const uint64_t *addresses, DebugLines *lines) {

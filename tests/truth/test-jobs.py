@@ -62,7 +62,7 @@ def test_all_of_mine(directory):
         found = {row["id"]: row["total_samples"] for row in processes}
         check(found.get(mine, 0) >= 99 * used * 0.4 > 0,
               f"all of mine: my program has {found.get(mine, 0)} samples and used {used:.2f} s")
-        functions = {row["name"]: row["self_samples"] for row in r.report("function")["rows"]}
+        functions = {row["name"]: row["self_samples"] for row in r.report("function", "--no-inline")["rows"]}
         check(functions.get("busy_loop", 0) >= found.get(mine, 0) * 0.8 > 0,
               f"all of mine: {functions.get('busy_loop', 0)} of them in its function")
         check(other not in found and other not in ids(r, "thread"), "all of mine: no other user's process")
@@ -153,7 +153,7 @@ def test_depth(directory):
     check(r.shares("function").get("main", 0) > 99, "depth: and they reach main")
 
     r = Recording(directory, "deeper", "--max-frames=255", "--", workload("recursion"), "1", "400")
-    tree = r.report("callees")
+    tree = r.report("callees", "--no-inline")
     # The limit is of the callers; where the program stood is in each sample itself.
     callers = deepest(tree["tree"]) - 1
     check(240 <= callers <= 255, f"depth: a recursion of 400 has {callers} callers")
