@@ -175,6 +175,7 @@ static void test_split(_unused_ void **state) {
         }
         /* Without the rest the line is known, and no function. */
         check("split-lost", "at_innermost", CHAIN({ NULL, "/inner.h", 101 }));
+        check("split-fifo", "at_innermost", CHAIN({ NULL, "/inner.h", 101 }));
 }
 
 static void test_cxx(_unused_ void **state) {

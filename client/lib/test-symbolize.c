@@ -178,6 +178,23 @@ static void test_inlined(void **state) {
         assert_int_equal(open_result(place->file), 0);
 }
 
+/* One function in two ways: lonely, whose name only the debug information has, takes the place of innermost. */
+static void test_called_and_inlined(void **state) {
+        _cleanup_(ringside_recording_freep) RingsideRecording *recording = NULL;
+        _cleanup_(ringside_profile_freep) RingsideProfile *profile = NULL;
+        Place *place = *state;
+        RingsideSymbolizeStatistics statistics;
+
+        make_recording(place->file, "c-5", NULL);
+        symbolize(place->file, &statistics);
+        run_sql(place->file, "UPDATE code SET routine=(SELECT routine FROM code JOIN place_code ON code.id=code WHERE place=4) "
+                             "WHERE id=(SELECT code FROM place_code WHERE place=2)");
+        open_profile(place->file, false, &recording, &profile);
+        check_row(profile, RINGSIDE_BY_FUNCTION, "lonely", true, 1, 3);
+        check_row(profile, RINGSIDE_BY_FUNCTION, "lonely", false, 1, 1);
+        assert_int_equal(open_result(place->file), 0);
+}
+
 static void test_folded(void **state) {
         _cleanup_(ringside_recording_freep) RingsideRecording *recording = NULL;
         _cleanup_(ringside_profile_freep) RingsideProfile *profile = NULL;
@@ -397,6 +414,7 @@ static void test_planted(void **state) {
 int main(void) {
         static const struct CMUnitTest tests[] = {
                 cmocka_unit_test_setup_teardown(test_inlined, place_setup, place_teardown),
+                cmocka_unit_test_setup_teardown(test_called_and_inlined, place_setup, place_teardown),
                 cmocka_unit_test_setup_teardown(test_folded, place_setup, place_teardown),
                 cmocka_unit_test_setup_teardown(test_by_line, place_setup, place_teardown),
                 cmocka_unit_test_setup_teardown(test_exports, place_setup, place_teardown),
