@@ -230,6 +230,28 @@ static void test_by_line(void **state) {
         assert_string_equal(row->source, "");
 }
 
+static void test_two_lines(void **state) {
+        _cleanup_(ringside_recording_freep) RingsideRecording *recording = NULL;
+        _cleanup_(ringside_profile_freep) RingsideProfile *profile = NULL;
+        Place *place = *state;
+        RingsideSymbolizeStatistics statistics;
+        const RingsideRow *rows;
+        size_t n, found = 0;
+
+        make_recording(place->file, "c-5", NULL);
+        symbolize(place->file, &statistics);
+        run_sql(place->file, "UPDATE function SET name='outer' WHERE id=(SELECT function FROM place WHERE id=4)");
+        run_sql(place->file, "UPDATE code SET source=(SELECT source FROM code WHERE line=303) WHERE line=401");
+        open_profile(place->file, false, &recording, &profile);
+        assert_return_code(ringside_profile_get_rows(profile, RINGSIDE_BY_LINE, &rows, &n), 0);
+        for (size_t i = 0; i < n; i++)
+                if (strcmp(rows[i].name, "outer") == 0)
+                        found += rows[i].line == 303 && rows[i].total_samples == 3 ? 1 :
+                                 rows[i].line == 401 && rows[i].total_samples == 1 ? 10 : 100;
+        assert_int_equal(found, 11);
+        check_row(profile, RINGSIDE_BY_FUNCTION, "outer", false, 1, 4);
+}
+
 static void test_exports(void **state) {
         _cleanup_(ringside_recording_freep) RingsideRecording *recording = NULL;
         _cleanup_(ringside_profile_freep) RingsideProfile *profile = NULL;
@@ -355,10 +377,17 @@ static void test_cannot(void **state) {
         RingsideSymbolizeStatistics statistics;
         RingsideError error = {};
         char journal[PLACE_PATH_MAX + 16];
+        _cleanup_free_ char *old = NULL;
         int64_t thread;
         Store *store;
+        size_t n;
 
         assert_int_equal(ringside_symbolize(place->file, NULL, &statistics, &error), -ENOENT);
+        old = read_bytes(getenv("RECORDING_VERSION_2"), &n);
+        write_bytes(place->file, old, n);
+        assert_int_equal(ringside_symbolize(place->file, NULL, &statistics, &error), RINGSIDE_E_RECORDING);
+        assert_non_null(strstr(error.text, "format 2"));
+        assert_return_code(unlink(place->file), errno);
         store = make_store(place->file, &thread);
         assert_return_code(store_commit(store), 0);
         assert_int_equal(ringside_symbolize(place->file, NULL, &statistics, &error), -EBUSY);
@@ -417,6 +446,7 @@ int main(void) {
                 cmocka_unit_test_setup_teardown(test_called_and_inlined, place_setup, place_teardown),
                 cmocka_unit_test_setup_teardown(test_folded, place_setup, place_teardown),
                 cmocka_unit_test_setup_teardown(test_by_line, place_setup, place_teardown),
+                cmocka_unit_test_setup_teardown(test_two_lines, place_setup, place_teardown),
                 cmocka_unit_test_setup_teardown(test_exports, place_setup, place_teardown),
                 cmocka_unit_test_setup_teardown(test_twice, place_setup, place_teardown),
                 cmocka_unit_test_setup_teardown(test_nothing, place_setup, place_teardown),
