@@ -118,7 +118,7 @@ static int limit_resources(const DebugWorkerOptions *options) {
         if (r >= 0)
                 r = limit(RLIMIT_FSIZE, 0);
         if (r >= 0)
-                r = limit(RLIMIT_CPU, left / NSEC_PER_SEC + 1);
+                r = limit(RLIMIT_CPU, left / NSEC_PER_SEC + 2); /* only if we do not come to it: who is late is told apart */
         /* A sanitizer reserves more than there is. */
         if (r >= 0 && !SANITIZED)
                 r = limit(RLIMIT_DATA, options->memory_max ?: MEMORY_MAX);
