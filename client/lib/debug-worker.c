@@ -109,19 +109,37 @@ static int limit(int resource, uint64_t value) {
         return setrlimit(resource, &l) < 0 ? -errno : 0;
 }
 
+/* What counts as written to: as a fork we begin with all that our parent has. */
+static int get_data_size(uint64_t *ret) {
+        _cleanup_close_ int fd = open("/proc/self/statm", O_RDONLY | O_CLOEXEC);
+        char text[256];
+        ssize_t n = fd < 0 ? -1 : RETRY_ON_EINTR(read(fd, text, sizeof(text) - 1));
+        unsigned long long pages;
+
+        if (n < 0)
+                return -errno;
+        text[n] = 0;
+        if (sscanf(text, "%*u %*u %*u %*u %*u %llu", &pages) != 1)
+                return -EBADMSG;
+        *ret = pages * (uint64_t) sysconf(_SC_PAGESIZE);
+        return 0;
+}
+
 static int limit_resources(const DebugWorkerOptions *options) {
-        uint64_t now = now_ns(CLOCK_MONOTONIC);
+        uint64_t data = 0, now = now_ns(CLOCK_MONOTONIC);
         uint64_t left = options->deadline > now ? options->deadline - now : 0;
         int r;
 
-        r = limit(RLIMIT_CORE, 0);
+        r = get_data_size(&data);
+        if (r >= 0)
+                r = limit(RLIMIT_CORE, 0);
         if (r >= 0)
                 r = limit(RLIMIT_FSIZE, 0);
         if (r >= 0)
                 r = limit(RLIMIT_CPU, left / NSEC_PER_SEC + 2); /* only if we do not come to it: who is late is told apart */
         /* A sanitizer reserves more than there is. */
         if (r >= 0 && !SANITIZED)
-                r = limit(RLIMIT_DATA, options->memory_max ?: MEMORY_MAX);
+                r = limit(RLIMIT_DATA, data + (options->memory_max ?: MEMORY_MAX));
         if (r >= 0 && !SANITIZED)
                 r = limit(RLIMIT_AS, ADDRESS_SPACE_MAX);
         return r;
@@ -232,5 +250,7 @@ int debug_worker_run(DebugLines *lines, const DebugInfoRequest *request, const D
         /* It may not have ended, whatever it said. */
         (void) kill(pid, SIGKILL);
         (void) RETRY_ON_EINTR(waitpid(pid, &status, 0));
-        return r < 0 ? r : lines->result;
+        if (r < 0)
+                return r;
+        return lines->result == -ENOMEM ? -EFBIG : lines->result; /* it may have no more; we have some */
 }

@@ -11,14 +11,14 @@
 
 typedef struct DebugWorkerOptions {
         uint64_t deadline;    /* ns CLOCK_MONOTONIC */
-        uint64_t memory_max;  /* bytes that it may write to; 0: as much as any sound file needs */
+        uint64_t memory_max;  /* bytes that it may write to, more than we have; 0: a gigabyte */
         /* For tests: what the process does instead. */
         int (*read)(const DebugInfoRequest *request, DebugLines *lines, DebugInfoFunc progress, void *userdata);
 } DebugWorkerOptions;
 
 /*
  * As debug_info_read(). lines, which is set up, has what came until then also where this fails: -ETIMEDOUT: the deadline
- * was over. -EBADMSG: the process fell, or said what makes no sense. The caller must not wait for children of any number
- * meanwhile.
+ * was over. -EBADMSG: the process fell, or said what makes no sense. -EFBIG: also, it needed too much memory; -ENOMEM is
+ * our own lack of it. The caller must not wait for children of any number meanwhile.
  */
 int debug_worker_run(DebugLines *lines, const DebugInfoRequest *request, const DebugWorkerOptions *options);

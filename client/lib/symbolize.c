@@ -316,7 +316,10 @@ static int write_lines(Symbolize *s, const DebugLines *lines, const Place *place
 
 /* ---- files ---- */
 
-/* The device is that of maps, which some file systems call otherwise in stat(2); size and inode are what is left then. */
+/*
+ * The device is that of maps. Some file systems call theirs otherwise in stat(2); there a file without a build id is taken
+ * for another.
+ */
 static bool is_recorded(const File *file, const ElfFile *elf, const struct stat *st) {
         if (file->build_id_len > 0)
                 return elf_file_has_build_id(elf, file->build_id, file->build_id_len);

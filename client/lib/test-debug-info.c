@@ -7,6 +7,7 @@
 
 #include <fcntl.h>
 #include <limits.h>
+#include <poll.h>
 #include <setjmp.h>
 #include <signal.h>
 #include <stdarg.h>
@@ -15,6 +16,7 @@
 #include <sys/ptrace.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
+#include <sys/wait.h>
 
 #include <cmocka.h>
 
@@ -372,6 +374,43 @@ static void test_worker_is_confined(_unused_ void **state) {
         (void) close(inherited);
 }
 
+static int tell_and_hang(const DebugInfoRequest *request, DebugLines *lines, DebugInfoFunc progress, void *userdata) {
+        if (write(request->fd, "x", 1) != 1)
+                return -EIO;
+        return hang(request, lines, progress, userdata);
+}
+
+/* Whoever asked is killed: the worker is the only one that still has the pipe then, until it is gone. */
+static void test_worker_ends_with_us(_unused_ void **state) {
+        static const uint64_t address = 1;
+        struct pollfd p = { .events = POLLIN };
+        char byte;
+        int fds[2];
+        pid_t pid;
+
+        assert_return_code(pipe2(fds, O_CLOEXEC), errno);
+        pid = fork();
+        assert_return_code(pid, errno);
+        if (pid == 0) {
+                DebugLines lines;
+
+                if (debug_lines_init(&lines, 1) < 0)
+                        _exit(1);
+                (void) debug_worker_run(&lines,
+                                        &(DebugInfoRequest){ .fd = fds[1], .alt_fd = -1, .addresses = &address, .n_addresses = 1 },
+                                        &(DebugWorkerOptions){ .deadline = now_ns(CLOCK_MONOTONIC) + LONG, .read = tell_and_hang });
+                _exit(1);
+        }
+        (void) close(fds[1]);
+        assert_int_equal(read(fds[0], &byte, 1), 1);
+        assert_return_code(kill(pid, SIGKILL), errno);
+        assert_int_equal(waitpid(pid, NULL, 0), pid);
+        p.fd = fds[0];
+        assert_int_equal(poll(&p, 1, 60000), 1);
+        assert_int_equal(read(fds[0], &byte, 1), 0);
+        (void) close(fds[0]);
+}
+
 static int use_memory(const DebugInfoRequest *request, DebugLines *lines, DebugInfoFunc progress, void *userdata) {
         (void) request;
         for (uint32_t i = 0; i < 4096; i++) {
@@ -389,6 +428,7 @@ static int use_memory(const DebugInfoRequest *request, DebugLines *lines, DebugI
 
 static void test_worker_memory(_unused_ void **state) {
         _cleanup_(debug_lines_done) DebugLines lines = {};
+        void *ours;
 
 #if defined(__SANITIZE_ADDRESS__)
         skip(); /* it reserves more than any limit */
@@ -397,8 +437,12 @@ static void test_worker_memory(_unused_ void **state) {
         skip();
 #endif
 #endif
-        assert_int_equal(run(use_memory, LONG, 64U << 20, &lines), -ENOMEM);
+        /* What we have ourselves does not count. */
+        ours = mmap(NULL, 256U << 20, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+        assert_ptr_not_equal(ours, MAP_FAILED);
+        assert_int_equal(run(use_memory, LONG, 64U << 20, &lines), -EFBIG);
         assert_in_range(said(&lines), 1, 63);
+        assert_return_code(munmap(ours, 256U << 20), errno);
 }
 
 /* ---- what a worker may say ---- */
@@ -556,6 +600,7 @@ int main(void) {
                 cmocka_unit_test(test_nothing),
                 cmocka_unit_test(test_worker_fails),
                 cmocka_unit_test(test_worker_is_confined),
+                cmocka_unit_test(test_worker_ends_with_us),
                 cmocka_unit_test(test_worker_memory),
                 cmocka_unit_test(test_stream),
                 cmocka_unit_test(test_stream_is_hostile),

@@ -112,6 +112,9 @@ static int symbolize(const Place *place) {
         RingsideSymbolizeStatistics statistics;
         int r = ringside_symbolize(place->file, NULL, &statistics, NULL);
 
+        /* The worker's lack of memory is the file's fault. */
+        if (r >= 0 && statistics.refused == 1)
+                return -ENOMEM;
         if (r >= 0)
                 assert_int_equal(statistics.found, 1);
         return r;
