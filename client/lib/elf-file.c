@@ -450,6 +450,10 @@ bool elf_file_is_64(const ElfFile *elf) {
         return elf->is64;
 }
 
+uint64_t elf_file_get_entry(const ElfFile *elf) {
+        return elf->header.e_entry;
+}
+
 uint64_t elf_file_get_eh_frame_hdr(const ElfFile *elf) {
         return elf->eh_frame_hdr;
 }

@@ -72,6 +72,8 @@ unsigned elf_file_get_machine(const ElfFile *elf);
 bool elf_file_is_64(const ElfFile *elf);
 /* From the lowest to the highest address of executable segments, end past the last byte. false: there is none. */
 bool elf_file_get_code(const ElfFile *elf, uint64_t *ret_start, uint64_t *ret_end);
+/* Where the kernel begins, of a 64-bit file. */
+uint64_t elf_file_get_entry(const ElfFile *elf);
 /* Where PT_GNU_EH_FRAME says the index of .eh_frame is; 0: it says nothing. */
 uint64_t elf_file_get_eh_frame_hdr(const ElfFile *elf);
 

@@ -521,6 +521,50 @@ static void test_known_code(_unused_ void **state) {
                 }
 }
 
+static bool is_first(const UnwindTable *table, uint64_t address) {
+        return (unwind_table_find(table, address)->ra & RS_RULE_REG_MASK) == RS_REG_UNDEFINED;
+}
+
+/* Where the kernel begins: the first frame of all, unless something else is said of it. */
+static void test_entry_point(_unused_ void **state) {
+        static const struct {
+                uint64_t entry;
+                unsigned first; /* bytes from there on; 0: none */
+        } files[] = {
+                {0x10080, 64},   /* before all that is known */
+                {0x10128, 8},    /* up to what is known */
+                {0x101f8, 64},   /* behind it, */
+                {0x10ff0, 16},   /* as far as there is code */
+                {0x10100, 0},    /* it is known: where something begins, */
+                {0x10130, 0},
+                {0x10110, 0},    /* and in its middle */
+                {0, 0}, {0xffff, 0}, {0x11000, 0}, {UINT64_MAX, 0},
+        };
+
+        for (size_t i = 0; i < ELEMENTSOF(files); i++) {
+                _cleanup_(unwind_table_freep) UnwindTable *table = NULL;
+                _cleanup_(bytes_done) Bytes file = {};
+                Maker m;
+
+                maker_init(&m);
+                put_simple(&m, 0x10100, 0x28, 20);
+                put_simple(&m, 0x10130, 0x20, 30);
+                make_file(&m, 0x1000, &file);
+                ((Elf64_Ehdr *) file.data)->e_entry = files[i].entry;
+                assert_int_equal(new_table(file.data, file.size, &table), 0);
+                check_table(table);
+                for (uint64_t at = 0x10000; at < 0x11100; at++) {
+                        assert_int_equal(is_first(table, at), at - files[i].entry < files[i].first);
+                        if (at - 0x10100 < 0x28)
+                                assert_int_equal(cfa_offset(table, at), 20);
+                        else if (at - 0x10130 < 0x20)
+                                assert_int_equal(cfa_offset(table, at), 30);
+                        else if (!is_first(table, at))
+                                assert_int_equal(cfa_offset(table, at), -1);
+                }
+        }
+}
+
 static void test_too_large(_unused_ void **state) {
         _cleanup_(bytes_done) Bytes file = {}, second = {};
         UnwindTable *table;
@@ -988,6 +1032,7 @@ int main(void) {
                 cmocka_unit_test(test_ends),
                 cmocka_unit_test(test_dense),
                 cmocka_unit_test(test_known_code),
+                cmocka_unit_test(test_entry_point),
                 cmocka_unit_test(test_too_large),
                 cmocka_unit_test(test_too_much_work),
                 cmocka_unit_test(test_too_many_addresses),

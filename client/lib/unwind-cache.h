@@ -31,7 +31,7 @@
  * no fixture shows.
  */
 #define UNWIND_CACHE_TABLES 0x34b279bfU
-#define UNWIND_CACHE_VERSION (UNWIND_CACHE_TABLES ^ 2U)
+#define UNWIND_CACHE_VERSION (UNWIND_CACHE_TABLES ^ 3U)
 
 typedef struct UnwindCache UnwindCache;
 

@@ -21,6 +21,8 @@
 #define SEARCH_MAX (2U << 20)
 #define SEARCH_GO_MAX (64U << 20)
 #define SEARCH_BLOCK (64U << 10)
+/* Bytes from where the kernel begins to where nothing else than that is, in what is written by hand. */
+#define ENTRY_POINT_SIZE 64U
 
 /* Where an entry is from; of two that begin at the same address the first wins, so they are added in this order. */
 enum Source {
@@ -45,6 +47,7 @@ typedef struct Builder {
         UnwindTable *table;
         const CfiMachine *machine;
         uint64_t start, end; /* of code */
+        uint64_t entry_point; /* UINT64_MAX: there is none */
         CfiEntry *entries;
         size_t n_entries, entries_allocated;
         uint64_t *order; /* NULL: they are in order as they are */
@@ -246,7 +249,7 @@ static int add_entries(Builder *b, CfiReader *reader, enum Source source) {
 
 /* What comes after the last of them needs no pages: with one segment for all, as lld makes it, that may be most of it. */
 static void find_end(Builder *b) {
-        uint64_t end = 0;
+        uint64_t end = b->entry_point == UINT64_MAX ? 0 : b->entry_point + MIN(b->end - b->entry_point, ENTRY_POINT_SIZE);
 
         for (size_t i = 0; i < b->n_entries; i++)
                 end = MAX(end, b->entries[i].end);
@@ -497,6 +500,19 @@ static int read_eh_frame(ElfFile *elf, Section *ret) {
 
 /* The table. */
 
+/*
+ * Nothing has called what the kernel begins with. The dynamic linker's says nothing of itself: all it does, and all that
+ * libraries do before main(), would be cut there. next: where what else is known begins.
+ */
+static int emit_entry_point(Builder *b, uint64_t next) {
+        const struct rs_table_rule first = { .cfa = RS_CFA_REG, .reg = b->machine->sp, .fp = RS_REG_UNDEFINED,
+                                             .ra = RS_REG_UNDEFINED };
+
+        if (b->entry_point < b->covered || b->entry_point >= next)
+                return 0;
+        return emit(b, b->entry_point, b->entry_point + MIN(next - b->entry_point, ENTRY_POINT_SIZE), &first);
+}
+
 static int add_all_rows(Builder *b, CfiReader *eh, CfiReader *debug) {
         UnwindTable *table = b->table;
         int r;
@@ -512,6 +528,9 @@ static int add_all_rows(Builder *b, CfiReader *eh, CfiReader *debug) {
                         continue;
                 if (elf_file_is_stopped(b->elf))
                         return -ECANCELED;
+                r = emit_entry_point(b, entry->start);
+                if (r < 0)
+                        return r;
                 switch ((enum Source) entry->source) {
                 case SOURCE_KNOWN_CODE:
                         r = emit(b, entry->start, entry->end, &known_code[entry->program].rule);
@@ -526,6 +545,9 @@ static int add_all_rows(Builder *b, CfiReader *eh, CfiReader *debug) {
                 if (r < 0)
                         return r;
         }
+        r = emit_entry_point(b, b->end);
+        if (r < 0)
+                return r;
         if (b->covered % RS_TABLE_PAGE != 0) {
                 r = add_row(b, b->covered, 0);
                 if (r < 0)
@@ -606,6 +628,7 @@ int unwind_table_new(UnwindTable **ret, ElfFile *elf) {
         if ((b.end - table->base) >> RS_TABLE_PAGE_SHIFT >= UNWIND_PAGES_MAX)
                 return -EFBIG;
         b.covered = b.start;
+        b.entry_point = elf_file_get_entry(elf) - b.start < b.end - b.start ? elf_file_get_entry(elf) : UINT64_MAX;
         r = build(&b, elf);
         if (r < 0)
                 return r;
