@@ -6,6 +6,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <string.h>
 
 /* Reads past the end yield 0 and are remembered. */
 typedef struct Cursor {
@@ -30,8 +31,9 @@ static inline uint64_t cursor_take_unsigned(Cursor *c, size_t n) {
         const uint8_t *p = cursor_take(c, n);
         uint64_t value = 0;
 
-        for (size_t i = 0; p && i < n; i++)
-                value |= (uint64_t) p[i] << 8 * i;
+        _Static_assert(__BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__, "the first bytes are the lowest");
+        if (p)
+                memcpy(&value, p, n);
         return value;
 }
 

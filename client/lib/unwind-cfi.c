@@ -334,22 +334,22 @@ static inline bool execute_frequent(Run *run, Cursor *c) {
  * PLTs of other linkers push elsewhere than at RS_CFA_PLT's byte: a row for each half then. It is the only thing that takes
  * time by addresses, which an entry has as many of as it says, and any number of entries may say the same.
  */
-static int emit_plt(const Run *run, uint64_t start, uint64_t end, struct rs_table_rule rule, CfiEmit emit, void *userdata) {
+static int emit_plt(const Run *run, uint64_t start, uint64_t end, const struct rs_table_rule *plt, CfiEmit emit, void *userdata) {
         const uint8_t from = run->state.plt_from;
-        const __s32 offset = rule.cfa_offset;
+        CfiRule rules[2] = { { .rule = *plt }, { .rule = *plt } };
         int r;
 
         r = spend(run->reader, end - start);
         if (r < 0)
                 return r;
-        rule.cfa = RS_CFA_REG;
+        rules[0].rule.cfa = rules[1].rule.cfa = RS_CFA_REG;
+        rules[1].rule.cfa_offset += 8;
         while (start < end) {
                 bool is_pushed = (start & 15) >= from;
                 uint64_t next = (start & ~UINT64_C(15)) + (is_pushed ? 16 : from);
 
                 next = MIN(next, end);
-                rule.cfa_offset = offset + (is_pushed ? 8 : 0);
-                r = emit(userdata, start, next, &rule);
+                r = emit(userdata, start, next, &rules[is_pushed]);
                 if (r != 0)
                         return r;
                 start = next;
@@ -357,16 +357,50 @@ static int emit_plt(const Run *run, uint64_t start, uint64_t end, struct rs_tabl
         return 0;
 }
 
-static int emit_state(const Run *run, uint64_t start, uint64_t end, bool is_known, CfiEmit emit, void *userdata) {
-        struct rs_table_rule rule;
+/* All that cfi_rule_of_state() looks at, but which of the other registers have a rule. */
+static inline void state_to_words(const CfiState *s, bool is_signal, uint64_t words[static 4]) {
+        words[0] = s->cfa | (uint64_t) s->cfa_reg << 8 | (uint64_t) s->fp.how << 16 | (uint64_t) s->fp.reg << 24 |
+                   (uint64_t) s->ra.how << 32 | (uint64_t) s->ra.reg << 40 | (uint64_t) s->is_signed << 48 |
+                   (uint64_t) (s->others != 0) << 49 | (uint64_t) is_signal << 50 | UINT64_C(1) << 63;
+        words[1] = (uint64_t) s->cfa_offset;
+        words[2] = (uint64_t) s->fp.offset;
+        words[3] = (uint64_t) s->ra.offset;
+}
+
+/* Rows are millions, of few states. */
+static inline CfiRule *find_rule(const Run *run) {
+        CfiReader *reader = run->reader;
+        CfiKnownRule *known;
+        uint64_t words[4];
+
+        state_to_words(&run->state, run->common->is_signal, words);
+        known = &reader->rules[(words[0] ^ words[1] ^ (words[2] << 32)) * 0x9e3779b97f4a7c15ULL >> 56];
+        if (((known->state[0] ^ words[0]) | (known->state[1] ^ words[1]) | (known->state[2] ^ words[2]) |
+             (known->state[3] ^ words[3])) != 0) {
+                memcpy(known->state, words, sizeof(words));
+                known->rule = (CfiRule){};
+                if (!cfi_rule_of_state(reader->machine, run->common->is_signal, &run->state, &known->rule.rule))
+                        known->rule.rule = (struct rs_table_rule){ .cfa = RS_CFA_UNKNOWN };
+        }
+        return &known->rule;
+}
+_Static_assert(CFI_KNOWN_RULES == 1U << 8, "as many as the hash has bits");
+
+static int emit_unknown(uint64_t start, uint64_t end, CfiEmit emit, void *userdata) {
+        CfiRule unknown = { .rule = { .cfa = RS_CFA_UNKNOWN } };
+
+        return start < end ? emit(userdata, start, end, &unknown) : 0;
+}
+
+static inline int emit_state(const Run *run, uint64_t start, uint64_t end, CfiEmit emit, void *userdata) {
+        CfiRule *rule;
 
         if (start >= end)
                 return 0;
-        if (!is_known || !cfi_rule_of_state(run->reader->machine, run->common->is_signal, &run->state, &rule))
-                rule = (struct rs_table_rule){ .cfa = RS_CFA_UNKNOWN };
-        else if (rule.cfa == RS_CFA_PLT && run->state.plt_from != PLT_FROM)
-                return emit_plt(run, start, end, rule, emit, userdata);
-        return emit(userdata, start, end, &rule);
+        rule = find_rule(run);
+        if (rule->rule.cfa == RS_CFA_PLT && run->state.plt_from != PLT_FROM)
+                return emit_plt(run, start, end, &rule->rule, emit, userdata);
+        return emit(userdata, start, end, rule);
 }
 
 /* Entries. */
@@ -592,11 +626,11 @@ int cfi_run(CfiReader *reader, const CfiEntry *entry, CfiEmit emit, void *userda
                 else
                         is_followed = execute_frequent(&run, &c) || (execute(&run, &c) && !c.failed);
                 if (!is_followed)
-                        return emit_state(&run, from, entry->end, false, emit, userdata);
+                        return emit_unknown(from, entry->end, emit, userdata);
                 /* What moves on changes nothing else. */
-                r = emit_state(&run, from, MIN(run.location, entry->end), true, emit, userdata);
+                r = emit_state(&run, from, MIN(run.location, entry->end), emit, userdata);
                 if (r != 0)
                         return r;
         }
-        return emit_state(&run, run.location, entry->end, true, emit, userdata);
+        return emit_state(&run, run.location, entry->end, emit, userdata);
 }

@@ -60,6 +60,19 @@ typedef struct CfiCommon {
         CfiState initial;
 } CfiCommon;
 
+/* A rule as it is given out. Most are the same as one shortly before. */
+typedef struct CfiRule {
+        struct rs_table_rule rule;
+        uint32_t number; /* the receiver's own, who finds it here when the rule comes again; 0: comes for the first time, or was forgotten */
+} CfiRule;
+
+/* What a rule is made of, in words, and the rule. */
+typedef struct CfiKnownRule {
+        uint64_t state[4]; /* the first one 0: none is here */
+        CfiRule rule;
+} CfiKnownRule;
+#define CFI_KNOWN_RULES 256U
+
 typedef struct CfiReader {
         const uint8_t *data;
         size_t size;
@@ -71,6 +84,7 @@ typedef struct CfiReader {
         uint64_t work;      /* bytes, of the section and of PLTs, that may still be looked at */
         size_t n_skipped;   /* entries that say nothing we can use */
         CfiCommon commons[64];
+        CfiKnownRule rules[CFI_KNOWN_RULES]; /* by a hash of the state */
 } CfiReader;
 
 /* What covers [start, end); program and common are offsets. */
@@ -89,7 +103,7 @@ void cfi_reader_init(CfiReader *reader, const CfiMachine *machine, bool is_eh_fr
 int cfi_next(CfiReader *reader, CfiEntry *ret);
 
 /* In ascending order, without gaps; a rule may be the same as the last. Anything but 0 ends it. */
-typedef int (*CfiEmit)(void *userdata, uint64_t start, uint64_t end, const struct rs_table_rule *rule);
+typedef int (*CfiEmit)(void *userdata, uint64_t start, uint64_t end, CfiRule *rule);
 /* -EFBIG: too much work. */
 int cfi_run(CfiReader *reader, const CfiEntry *entry, CfiEmit emit, void *userdata);
 

@@ -31,16 +31,11 @@ enum Source {
         SOURCE_DEBUG_FRAME,
 };
 #define AHEAD 8 /* entries */
+#define PAGE_ROOM (2U * RS_TABLE_PAGE) /* rows */
 #define DIGIT_BITS 11U
 #define DIGITS (1U << DIGIT_BITS)
 /* A place in the order: where the entry starts, from the beginning of code on << 32, and its index. */
 _Static_assert((uint64_t) UNWIND_PAGES_MAX << RS_TABLE_PAGE_SHIFT <= UINT64_C(1) << 32, "a start has 32 bits");
-
-/* A rule as two words, and its number; 0: none is here. */
-typedef struct Recent {
-        uint64_t a, b;
-        uint32_t number;
-} Recent;
 
 typedef struct Builder {
         const ElfFile *elf;
@@ -53,11 +48,9 @@ typedef struct Builder {
         uint64_t *order; /* NULL: they are in order as they are */
         size_t rows_allocated, rules_allocated;
         Table numbers;        /* what is in a rule -> its number */
-        Recent recent[256];   /* some of these numbers, by a hash of the rule */
         uint64_t covered;  /* everything below has its rows */
         size_t page;       /* that of the rows held */
-        uint32_t held[RS_TABLE_PAGE];
-        size_t n_held;
+        size_t n_held;     /* behind the table's rows */
         uint32_t last_rule;
 } Builder;
 
@@ -88,11 +81,15 @@ static int reserve(void *array, size_t *allocated, size_t n, size_t element, siz
 /* Rules. */
 
 /* Where there are more than one file may have, those that come late are unknown. */
-static int find_rule(Builder *b, const struct rs_table_rule *rule, TableKey key, uint32_t *ret) {
+static int add_rule(Builder *b, const struct rs_table_rule *rule, uint32_t *ret) {
         UnwindTable *table = b->table;
-        uint64_t number = table_get(&b->numbers, key);
+        TableKey key = {};
+        uint64_t number;
         int r;
 
+        memcpy(&key.a, rule, sizeof(key.a));
+        memcpy(&key.b, (const uint8_t *) rule + sizeof(key.a), sizeof(key.b));
+        number = table_get(&b->numbers, key);
         if (number == 0) {
                 if (table->n_rules == UNWIND_RULES_MAX) {
                         *ret = UNKNOWN_RULE;
@@ -111,25 +108,6 @@ static int find_rule(Builder *b, const struct rs_table_rule *rule, TableKey key,
         return 0;
 }
 
-/* Rows are millions, of few rules. A file that has them meet in one place has the table asked more often. */
-static int add_rule(Builder *b, const struct rs_table_rule *rule, uint32_t *ret) {
-        Recent *recent, key = {};
-        int r;
-
-        /* Word by word, as they were written just before: a processor waits for what it reads in larger pieces. */
-        memcpy(&key.a, rule, sizeof(key.a));
-        memcpy(&key.b, (const uint8_t *) rule + sizeof(key.a), sizeof(key.b));
-        recent = &b->recent[(key.a ^ key.b) * 0x9e3779b97f4a7c15ULL >> 56];
-        if (recent->a != key.a || recent->b != key.b || recent->number == 0) {
-                r = find_rule(b, rule, (TableKey){ key.a, key.b, 0 }, &key.number);
-                if (r < 0)
-                        return r;
-                *recent = key;
-        }
-        *ret = recent->number;
-        return 0;
-}
-
 static int add_first_rules(Builder *b) {
         static const struct rs_table_rule none = {}, unknown = { .cfa = RS_CFA_UNKNOWN };
         uint32_t number;
@@ -144,43 +122,36 @@ static int add_first_rules(Builder *b) {
 
 /* Rows. */
 
-static int append_rows(Builder *b, const uint32_t *rows, size_t n) {
+/* Room for a page more, and for what fills a chunk up before it. */
+static int reserve_page(Builder *b) {
         UnwindTable *table = b->table;
-        int r;
 
-        if (n == 0)
-                return 0;
-        r = reserve(&table->rows, &b->rows_allocated, table->n_rows + n - 1, sizeof(*rows), UNWIND_ROWS_MAX);
-        if (r < 0)
-                return r;
-        memcpy(table->rows + table->n_rows, rows, n * sizeof(*rows));
-        table->n_rows += n;
-        return 0;
+        if (table->n_rows > UNWIND_ROWS_MAX)
+                return -EFBIG;
+        return reserve(&table->rows, &b->rows_allocated, table->n_rows + PAGE_ROOM - 1, sizeof(*table->rows),
+                       UNWIND_ROWS_MAX + PAGE_ROOM);
 }
 
 /* The page is complete. What fills a chunk up is the row before the next page's first, and so is the last one's. */
 static int place_page(Builder *b) {
         UnwindTable *table = b->table;
-        size_t left = ROWS_A_CHUNK - table->n_rows % ROWS_A_CHUNK;
-        int r;
+        uint32_t *rows = table->rows + table->n_rows;
+        const size_t left = ROWS_A_CHUNK - table->n_rows % ROWS_A_CHUNK;
 
-        if (b->n_held > left)
-                for (const uint32_t last = table->rows[table->n_rows - 1]; left > 0; left--) {
-                        r = append_rows(b, &last, 1);
-                        if (r < 0)
-                                return r;
-                }
-        table->pages[b->page] = (uint64_t) table->n_rows << 32 | b->n_held;
-        r = append_rows(b, b->held, b->n_held);
-        if (r < 0)
-                return r;
+        if (b->n_held > left) {
+                memmove(rows + left, rows, b->n_held * sizeof(*rows));
+                for (size_t i = 0; i < left; i++)
+                        rows[i] = rows[-1];
+                table->n_rows += left;
+        }
+        table->pages[b->page++] = (uint64_t) table->n_rows << 32 | b->n_held;
+        table->n_rows += b->n_held;
         b->n_held = 0;
-        b->page++;
-        return 0;
+        return reserve_page(b);
 }
 
 /* Addresses ascend. */
-static int add_row(Builder *b, uint64_t address, uint32_t rule) {
+static inline int add_row(Builder *b, uint64_t address, uint32_t rule) {
         size_t page = (address - b->table->base) >> RS_TABLE_PAGE_SHIFT;
         int r;
 
@@ -191,15 +162,14 @@ static int add_row(Builder *b, uint64_t address, uint32_t rule) {
                 if (r < 0)
                         return r;
         }
-        b->held[b->n_held++] = (uint32_t) (address & (RS_TABLE_PAGE - 1)) << RS_TABLE_ROW_SHIFT | rule;
+        b->table->rows[b->table->n_rows + b->n_held++] = (uint32_t) (address & (RS_TABLE_PAGE - 1)) << RS_TABLE_ROW_SHIFT | rule;
         b->last_rule = rule;
         b->table->n_unknown += rule == UNKNOWN_RULE;
         return 0;
 }
 
-static int emit(void *userdata, uint64_t start, uint64_t end, const struct rs_table_rule *rule) {
+static int emit(void *userdata, uint64_t start, uint64_t end, CfiRule *rule) {
         Builder *b = userdata;
-        uint32_t number;
         int r;
 
         start = MAX(start, b->covered);
@@ -210,11 +180,13 @@ static int emit(void *userdata, uint64_t start, uint64_t end, const struct rs_ta
                 if (r < 0)
                         return r;
         }
-        r = add_rule(b, rule, &number);
-        if (r < 0)
-                return r;
+        if (rule->number == 0) {
+                r = add_rule(b, &rule->rule, &rule->number);
+                if (r < 0)
+                        return r;
+        }
         b->covered = end;
-        return add_row(b, start, number);
+        return add_row(b, start, rule->number);
 }
 
 /* Entries. */
@@ -505,8 +477,7 @@ static int read_eh_frame(ElfFile *elf, Section *ret) {
  * libraries do before main(), would be cut there. next: where what else is known begins.
  */
 static int emit_entry_point(Builder *b, uint64_t next) {
-        const struct rs_table_rule first = { .cfa = RS_CFA_REG, .reg = b->machine->sp, .fp = RS_REG_UNDEFINED,
-                                             .ra = RS_REG_UNDEFINED };
+        CfiRule first = { .rule = { .cfa = RS_CFA_REG, .reg = b->machine->sp, .fp = RS_REG_UNDEFINED, .ra = RS_REG_UNDEFINED } };
 
         if (b->entry_point < b->covered || b->entry_point >= next)
                 return 0;
@@ -517,7 +488,11 @@ static int add_all_rows(Builder *b, CfiReader *eh, CfiReader *debug) {
         UnwindTable *table = b->table;
         int r;
 
-        r = append_rows(b, &(uint32_t){ 0 }, 1);
+        r = reserve_page(b);
+        if (r < 0)
+                return r;
+        table->rows[table->n_rows++] = 0;
+        r = reserve_page(b);
         if (r < 0)
                 return r;
         for (size_t i = 0; i < b->n_entries; i++) {
@@ -533,7 +508,7 @@ static int add_all_rows(Builder *b, CfiReader *eh, CfiReader *debug) {
                         return r;
                 switch ((enum Source) entry->source) {
                 case SOURCE_KNOWN_CODE:
-                        r = emit(b, entry->start, entry->end, &known_code[entry->program].rule);
+                        r = emit(b, entry->start, entry->end, &(CfiRule){ .rule = known_code[entry->program].rule });
                         break;
                 case SOURCE_EH_FRAME:
                         r = cfi_run(eh, entry, emit, b);

@@ -20,7 +20,8 @@ typedef struct Emitted {
 } Emitted;
 
 /* Without gaps, only rules that there are, and not without end. */
-static int emit(void *userdata, uint64_t start, uint64_t end, const struct rs_table_rule *rule) {
+static int emit(void *userdata, uint64_t start, uint64_t end, CfiRule *given) {
+        const struct rs_table_rule *rule = &given->rule;
         Emitted *e = userdata;
 
         if (start != e->next || start >= end || end > e->entry->end)
