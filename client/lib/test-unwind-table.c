@@ -496,6 +496,55 @@ static void test_dense(_unused_ void **state) {
         assert_int_equal(cfa_offset(table, MADE_CODE + n), -1);
 }
 
+/* More than are remembered, that differ in one thing alone. */
+static void test_many_places(_unused_ void **state) {
+        const unsigned n = 2000;
+        _cleanup_(unwind_table_freep) UnwindTable *table = NULL;
+        _cleanup_(bytes_done) Bytes file = {}, program = {};
+        Maker m;
+
+        program.data = malloc(2 * n * 4);
+        assert_non_null(program.data);
+        for (unsigned i = 0; i < 2 * n; i++) {
+                const unsigned offset = i % n + 1;
+                const uint8_t step[] = {DW_CFA_advance_loc | (i > 0), DW_CFA_offset | (i < n ? 6 : 16),
+                                        (uint8_t) (offset | 0x80), (uint8_t) (offset >> 7)};
+
+                memcpy(program.data + program.size, step, sizeof(step));
+                program.size += sizeof(step);
+        }
+        maker_init(&m);
+        put_entry(&m, MADE_CODE, 2 * n, program.data, program.size);
+        make_file(&m, 2 * n, &file);
+        assert_int_equal(new_table(file.data, file.size, &table), 0);
+        check_table(table);
+        for (unsigned i = 0; i < 2 * n; i++) {
+                const struct rs_table_rule *rule = unwind_table_find(table, MADE_CODE + i);
+
+                assert_int_equal(rule->fp_offset, -8 * (int) MIN(i + 1, n));
+                assert_int_equal(rule->ra_offset, i < n ? -8 : -8 * (int) (i % n + 1));
+        }
+}
+
+static void test_too_many_rows(_unused_ void **state) {
+        const uint32_t n = UNWIND_ROWS_MAX + 2;
+        _cleanup_(bytes_done) Bytes file = {}, program = {};
+        UnwindTable *table;
+        Maker m;
+
+        program.data = malloc(n * 3);
+        assert_non_null(program.data);
+        for (uint32_t i = 0; i < n; i++) {
+                const uint8_t step[] = {DW_CFA_advance_loc | 1, DW_CFA_def_cfa_offset, i % 2 ? 8 : 16};
+
+                memcpy(program.data + i * 3, step, sizeof(step));
+        }
+        maker_init(&m);
+        put_entry(&m, MADE_CODE, n + 2, program.data, n * 3);
+        make_file(&m, n + 2, &file);
+        assert_int_equal(new_table(file.data, file.size, &table), -EFBIG);
+}
+
 /* Wherever it is in what is read and compared at once. */
 static void test_known_code(_unused_ void **state) {
         static const uint8_t code[] = {0x48, 0xc7, 0xc0, 0x0f, 0, 0, 0, 0x0f, 0x05};
@@ -1031,6 +1080,8 @@ int main(void) {
                 cmocka_unit_test(test_saved_by_all),
                 cmocka_unit_test(test_ends),
                 cmocka_unit_test(test_dense),
+                cmocka_unit_test(test_many_places),
+                cmocka_unit_test(test_too_many_rows),
                 cmocka_unit_test(test_known_code),
                 cmocka_unit_test(test_entry_point),
                 cmocka_unit_test(test_too_large),

@@ -126,8 +126,6 @@ static int add_first_rules(Builder *b) {
 static int reserve_page(Builder *b) {
         UnwindTable *table = b->table;
 
-        if (table->n_rows > UNWIND_ROWS_MAX)
-                return -EFBIG;
         return reserve(&table->rows, &b->rows_allocated, table->n_rows + PAGE_ROOM - 1, sizeof(*table->rows),
                        UNWIND_ROWS_MAX + PAGE_ROOM);
 }
