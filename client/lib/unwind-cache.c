@@ -2,27 +2,11 @@
 
 #include "unwind-cache.h"
 
-#include <dirent.h>
-#include <fcntl.h>
-#include <inttypes.h>
-#include <libgen.h>
 #include <string.h>
-#include <sys/random.h>
-#include <sys/stat.h>
-#include <sys/uio.h>
-#include <time.h>
 #include <zlib.h>
 
+#include "cache-dir.h"
 #include "unwind-identity.h"
-
-#define SUFFIX ".table"
-#define NAME_SIZE (UNWIND_IDENTITY_SIZE + sizeof(SUFFIX))
-#define SUFFIX_NEW ".new"
-/* What a client left behind that ended while it wrote, s. */
-#define ABANDONED 3600
-/* A file that is used is marked so, but not at every use, s. */
-#define MARK_INTERVAL 86400
-#define FILES_MAX 65536U
 
 /* In front of pages, rows and rules, which follow without gaps. In the byte order of the machine. */
 struct file_header {
@@ -38,10 +22,7 @@ struct file_header {
 #define CRC_FROM offsetof(struct file_header, machine)
 
 struct UnwindCache {
-        int dir_fd;
-        uint64_t size_max;
-        uint64_t size; /* of all, as far as we know */
-        bool is_measured;
+        CacheDir *dir;
         size_t n_hits, n_stores;
 };
 
@@ -139,103 +120,25 @@ int unwind_cache_parse(const ElfFile *elf, const void *data, size_t size, Unwind
         return 0;
 }
 
-/* The directory. */
-
-/* Nobody but the user can have put anything there. */
-static int check_own(int fd, mode_t type, struct stat *ret) {
-        if (fstat(fd, ret) < 0)
-                return -errno;
-        if ((ret->st_mode & S_IFMT) != type || ret->st_uid != geteuid() || (ret->st_mode & (S_IWGRP | S_IWOTH)))
-                return -EPERM;
-        return 0;
-}
-
-/* Below fd, which is given up; made where it is not there. */
-static int enter(int fd, const char *name) {
-        _cleanup_close_ int dir_fd = -1, parent = fd;
-        struct stat st;
-        int r;
-
-        if (mkdirat(parent, name, 0700) < 0 && errno != EEXIST)
-                return -errno;
-        dir_fd = openat(parent, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
-        if (dir_fd < 0)
-                return errno == ELOOP || errno == ENOTDIR ? -EPERM : -errno;
-        r = check_own(dir_fd, S_IFDIR, &st);
-        if (r < 0)
-                return r;
-        /* Names tell what was profiled. */
-        if ((st.st_mode & 07777) != 0700 && fchmod(dir_fd, 0700) < 0)
-                return -errno;
-        return TAKE_FD(dir_fd);
-}
-
-/*
- * Where caches are: that may be a link, and is the user's word. Root with the environment of somebody else (sudo -E) would
- * make directories there that this one could not use: there it has to be ours.
- */
-static int open_own(int parent, const char *path) {
-        _cleanup_close_ int fd = openat(parent, path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-        struct stat st;
-
-        if (fd < 0 || fstat(fd, &st) < 0)
-                return -errno;
-        return st.st_uid == geteuid() ? TAKE_FD(fd) : -EPERM;
-}
-
-static int make_own(const char *parent, const char *name) {
-        _cleanup_close_ int fd = open_own(AT_FDCWD, parent);
-
-        if (fd < 0)
-                return TAKE_FD(fd);
-        if (mkdirat(fd, name, 0700) < 0 && errno != EEXIST)
-                return -errno;
-        return open_own(fd, name);
-}
-
-static int open_cache_home(void) {
-        const char *cache = getenv("XDG_CACHE_HOME"), *home = getenv("HOME");
-        _cleanup_free_ char *parent = NULL, *name = NULL;
-        int fd;
-
-        if (!cache || cache[0] != '/')
-                return home && home[0] == '/' ? make_own(home, ".cache") : -ENOENT;
-        fd = open_own(AT_FDCWD, cache);
-        if (fd != -ENOENT)
-                return fd;
-        parent = strdup(cache);
-        name = strdup(cache);
-        return parent && name ? make_own(dirname(parent), basename(name)) : -ENOMEM;
-}
-
-static int open_directory(const char *path) {
-        int fd;
-
-        if (path) {
-                fd = open(".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-                return fd < 0 ? -errno : enter(fd, path);
-        }
-        fd = open_cache_home();
-        if (fd < 0)
-                return fd;
-        fd = enter(fd, "ringside");
-        return fd < 0 ? fd : enter(fd, "unwind");
-}
+/* The cache. */
 
 int unwind_cache_new(UnwindCache **ret, const char *path, uint64_t size_max) {
         UnwindCache *cache;
-        int fd;
+        int r;
 
-        fd = open_directory(path);
-        if (fd < 0)
-                return fd;
         cache = calloc(1, sizeof(*cache));
-        if (!cache) {
-                close_fd(fd);
+        if (!cache)
                 return -ENOMEM;
+        r = cache_dir_new(&cache->dir, &(CacheDirOptions){
+                                               .path = path,
+                                               .name = "unwind",
+                                               .suffix = ".table",
+                                               .size_max = size_max,
+                                       });
+        if (r < 0) {
+                unwind_cache_free(cache);
+                return r;
         }
-        cache->dir_fd = fd;
-        cache->size_max = size_max;
         *ret = cache;
         return 0;
 }
@@ -243,7 +146,7 @@ int unwind_cache_new(UnwindCache **ret, const char *path, uint64_t size_max) {
 UnwindCache *unwind_cache_free(UnwindCache *cache) {
         if (!cache)
                 return NULL;
-        close_fd(cache->dir_fd);
+        cache_dir_free(cache->dir);
         free(cache);
         return NULL;
 }
@@ -256,78 +159,21 @@ size_t unwind_cache_get_n_stores(const UnwindCache *cache) {
         return cache->n_stores;
 }
 
-/* Files. */
-
-/* false: nothing tells this file from others. */
-static bool make_name(const ElfFile *elf, char name[static NAME_SIZE]) {
-        if (!unwind_identity_get(elf, name))
-                return false;
-        strcat(name, SUFFIX);
-        return true;
-}
-
-/* That it was used; whoever cleans up asks for that. */
-static void mark_used(int fd, const struct stat *st) {
-        if (time(NULL) - st->st_mtim.tv_sec > MARK_INTERVAL)
-                (void) futimens(fd, NULL);
-}
-
-static int read_all(int fd, uint8_t *buffer, size_t size) {
-        for (size_t done = 0; done < size;) {
-                ssize_t n = RETRY_ON_EINTR(pread(fd, buffer + done, size - done, (off_t) done));
-
-                if (n < 0)
-                        return -errno;
-                if (n == 0)
-                        return -EBADMSG;
-                done += (size_t) n;
-        }
-        return 0;
-}
-
 static int load(UnwindCache *cache, const ElfFile *elf, const char *name, UnwindTable **ret) {
         const struct file_header largest = { .n_pages = UNWIND_PAGES_MAX, .n_rows = UNWIND_ROWS_MAX,
                                              .n_rules = UNWIND_RULES_MAX };
-        _cleanup_close_ int fd = -1;
         _cleanup_free_ uint8_t *data = NULL;
-        struct stat st;
+        size_t size;
         int r;
 
-        fd = openat(cache->dir_fd, name, O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_NOCTTY | O_CLOEXEC);
-        if (fd < 0)
-                return -errno;
-        r = check_own(fd, S_IFREG, &st);
-        if (r < 0)
-                return r;
-        if ((uint64_t) st.st_size > file_size(&largest))
-                return -EBADMSG;
-        data = malloc(MAX((size_t) st.st_size, 1));
-        if (!data)
-                return -ENOMEM;
-        r = read_all(fd, data, (size_t) st.st_size);
-        if (r >= 0)
-                r = unwind_cache_parse(elf, data, (size_t) st.st_size, ret);
-        if (r >= 0)
-                mark_used(fd, &st);
-        return r;
-}
-
-static int write_all(int fd, const void *data, size_t size) {
-        for (size_t done = 0; done < size;) {
-                ssize_t n = RETRY_ON_EINTR(write(fd, (const uint8_t *) data + done, size - done));
-
-                if (n < 0)
-                        return -errno;
-                done += (size_t) n;
-        }
-        return 0;
+        r = cache_dir_load(cache->dir, name, file_size(&largest), &data, &size);
+        return r < 0 ? r : unwind_cache_parse(elf, data, size, ret);
 }
 
 /* A file as it is written: header, pages, rows and rules from where they are, since they are megabytes. */
 typedef struct Parts {
         struct file_header header;
         struct iovec parts[4];
-        size_t size;
 } Parts;
 
 static bool parts_init(Parts *parts, const UnwindTable *table, const ElfFile *elf) {
@@ -354,7 +200,6 @@ static bool parts_init(Parts *parts, const UnwindTable *table, const ElfFile *el
         };
         if (!elf_file_get_code(elf, &start, &header->end))
                 return false;
-        parts->size = file_size(header);
         crc = crc32(0, (const uint8_t *) header + CRC_FROM, sizeof(*header) - CRC_FROM);
         for (size_t i = 1; i < ELEMENTSOF(parts->parts); i++)
                 crc = crc32_z(crc, parts->parts[i].iov_base, parts->parts[i].iov_len);
@@ -362,141 +207,21 @@ static bool parts_init(Parts *parts, const UnwindTable *table, const ElfFile *el
         return true;
 }
 
-/* Not written through to the disk: what a crash leaves is not a table by its checksum. */
-static int store(UnwindCache *cache, const char *name, const Parts *parts) {
-        _cleanup_close_ int fd = -1;
-        char temporary[64];
-        uint64_t random;
-        int r = 0;
-
-        if (getrandom(&random, sizeof(random), 0) != sizeof(random))
-                return -EIO;
-        snprintf(temporary, sizeof(temporary), "%016" PRIx64 SUFFIX_NEW, random);
-        fd = openat(cache->dir_fd, temporary, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600);
-        if (fd < 0)
-                return -errno;
-        for (size_t i = 0; i < ELEMENTSOF(parts->parts) && r >= 0; i++)
-                r = write_all(fd, parts->parts[i].iov_base, parts->parts[i].iov_len);
-        if (r >= 0 && renameat(cache->dir_fd, temporary, cache->dir_fd, name) < 0)
-                r = -errno;
-        if (r < 0)
-                (void) unlinkat(cache->dir_fd, temporary, 0);
-        return r;
-}
-
-/* What there is too much of. */
-
-typedef struct Kept {
-        char name[NAME_SIZE];
-        uint64_t size;
-        struct timespec used;
-} Kept;
-
-typedef struct Listing {
-        Kept *files;
-        size_t n, allocated;
-} Listing;
-
-static void listing_done(Listing *listing) {
-        free(listing->files);
-}
-
-static int compare_kept(const void *pa, const void *pb) {
-        const Kept *a = pa, *b = pb;
-
-        if (a->used.tv_sec != b->used.tv_sec)
-                return a->used.tv_sec < b->used.tv_sec ? -1 : 1;
-        return a->used.tv_nsec < b->used.tv_nsec ? -1 : a->used.tv_nsec > b->used.tv_nsec;
-}
-
-static bool ends_with(const char *name, const char *suffix) {
-        size_t len = strlen(name), n = strlen(suffix);
-
-        return len > n && len < NAME_SIZE && strcmp(name + len - n, suffix) == 0;
-}
-
-static int add_kept(Listing *listing, const char *name, const struct stat *st) {
-        if (listing->n == listing->allocated) {
-                size_t want = MAX(2 * listing->allocated, 64);
-                Kept *larger = reallocarray(listing->files, want, sizeof(*larger));
-
-                if (!larger)
-                        return -ENOMEM;
-                listing->files = larger;
-                listing->allocated = want;
-        }
-        listing->files[listing->n] = (Kept){ .size = (uint64_t) st->st_size, .used = st->st_mtim };
-        strcpy(listing->files[listing->n++].name, name);
-        return 0;
-}
-
-/* Only what has our names is ours. */
-static int list_files(const UnwindCache *cache, Listing *listing) {
-        const time_t now = time(NULL);
-        struct dirent *entry;
-        DIR *dir;
-        int fd, r = 0;
-
-        fd = openat(cache->dir_fd, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-        if (fd < 0)
-                return -errno;
-        dir = fdopendir(fd);
-        if (!dir) {
-                close_fd(fd);
-                return -ENOMEM;
-        }
-        while (r >= 0 && listing->n < FILES_MAX && (entry = readdir(dir))) {
-                struct stat st;
-
-                if (fstatat(cache->dir_fd, entry->d_name, &st, AT_SYMLINK_NOFOLLOW) < 0 || !S_ISREG(st.st_mode))
-                        continue;
-                if (ends_with(entry->d_name, SUFFIX))
-                        r = add_kept(listing, entry->d_name, &st);
-                else if (ends_with(entry->d_name, SUFFIX_NEW) && now - st.st_mtim.tv_sec > ABANDONED)
-                        (void) unlinkat(cache->dir_fd, entry->d_name, 0);
-        }
-        (void) closedir(dir);
-        return r;
-}
-
-/* To three quarters, so that it is not done for each file more. Others may do the same at the same time. */
-static void clean_up(UnwindCache *cache) {
-        _cleanup_(listing_done) Listing listing = {};
-
-        if (cache->is_measured && cache->size <= cache->size_max)
-                return;
-        if (list_files(cache, &listing) < 0)
-                return;
-        cache->size = 0;
-        cache->is_measured = true;
-        for (size_t i = 0; i < listing.n; i++)
-                cache->size += listing.files[i].size;
-        if (cache->size <= cache->size_max)
-                return;
-        qsort(listing.files, listing.n, sizeof(*listing.files), compare_kept);
-        for (size_t i = 0; i < listing.n && cache->size > cache->size_max / 4 * 3; i++) {
-                (void) unlinkat(cache->dir_fd, listing.files[i].name, 0);
-                cache->size -= listing.files[i].size;
-        }
-}
-
 /* A table that cannot be kept is as good as any. */
 static void keep(UnwindCache *cache, const ElfFile *elf, const char *name, const UnwindTable *table) {
         Parts parts;
 
-        if (!parts_init(&parts, table, elf) || parts.size > cache->size_max / 4 || store(cache, name, &parts) < 0)
-                return;
-        cache->n_stores++;
-        cache->size += parts.size;
-        clean_up(cache);
+        if (parts_init(&parts, table, elf) &&
+            cache_dir_store(cache->dir, name, parts.parts, ELEMENTSOF(parts.parts)) >= 0)
+                cache->n_stores++;
 }
 
 int unwind_cache_get(UnwindCache *cache, ElfFile *elf, UnwindTable **ret) {
-        char name[NAME_SIZE];
-        bool has_name;
+        char name[UNWIND_IDENTITY_SIZE];
+        bool has_name; /* or nothing tells this file from others */
         int r;
 
-        has_name = cache && make_name(elf, name);
+        has_name = cache && unwind_identity_get(elf, name);
         if (has_name) {
                 r = load(cache, elf, name, ret);
                 if (r >= 0)

@@ -2,14 +2,12 @@
 #pragma once
 
 /*
- * Unwind tables that took long to make, kept from one run to the next in $XDG_CACHE_HOME/ringside/unwind, one file for
- * each identity (unwind-identity.h). Everything there may be
- * deleted at any time. Several clients may use it at once: files appear whole, by renaming, and are never changed.
+ * Unwind tables that took long to make, kept from one run to the next in $XDG_CACHE_HOME/ringside/unwind (cache-dir.h), one
+ * file for each identity (unwind-identity.h).
  *
- * What is read there is checked as what comes from anywhere: the directory and the files must be the user's own, and
- * written by nobody else, and a table is one only if all its numbers fit together. Whoever could write a wrong but
- * well-formed table there could also start other programs in the user's name; it would lead the user's own
- * stacks astray, and the programs in the kernel trust no table.
+ * What is read there is checked as what comes from anywhere: a table is one only if all its numbers fit together. Whoever
+ * could write a wrong but well-formed table there could also start other programs in the user's name; it would lead the
+ * user's own stacks astray, and the programs in the kernel trust no table.
  */
 
 #include <stddef.h>
