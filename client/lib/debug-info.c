@@ -342,6 +342,8 @@ static int read_unit(Reader *reader, size_t index) {
         memset(reader->function_of + u->first, 0, (u->end - u->first) * sizeof(uint32_t));
         if (opened > 0)
                 r = find_functions(reader, &unit, 0);
+        else
+                reader->lines->lacks_files = true;
         reader->directory = string_of(&lines, DW_AT_comp_dir);
         for (size_t i = u->first; i < u->end && r >= 0; i++)
                 if (reader->unit_of[i] == index + 1)

@@ -6,7 +6,7 @@
 
 /* One for each string, code and address; a string's bytes follow. */
 typedef struct Message {
-        enum { MESSAGE_STRING = 1, MESSAGE_CODE, MESSAGE_AT, MESSAGE_END } type;
+        enum { MESSAGE_STRING = 1, MESSAGE_CODE, MESSAGE_AT, MESSAGE_END, MESSAGE_LACK } type;
         uint32_t a, b, c, d;
 } Message;
 
@@ -127,6 +127,55 @@ void debug_lines_set(DebugLines *lines, size_t address, uint32_t code) {
         lines->unsent[lines->n_unsent++] = (uint32_t) address;
 }
 
+/* ---- from one to the other ---- */
+
+static int copy_string(DebugLinesCopy *copy, uint32_t string, uint32_t *ret) {
+        int r = 0;
+
+        if (string > 0 && copy->strings[string] == 0)
+                r = debug_lines_add_string(copy->to, copy->from->strings[string], &copy->strings[string]);
+        *ret = copy->strings[string];
+        return r;
+}
+
+static int copy_code(DebugLinesCopy *copy, uint32_t number) {
+        const DebugCode *from = &copy->from->codes[number];
+        DebugCode code = { .caller = copy->codes[from->caller], .line = from->line };
+        int r;
+
+        r = copy_string(copy, from->routine, &code.routine);
+        if (r >= 0)
+                r = copy_string(copy, from->source, &code.source);
+        return r < 0 ? r : debug_lines_add_code(copy->to, &code, &copy->codes[number]);
+}
+
+int debug_lines_copy(DebugLinesCopy *copy, size_t address, size_t from_address) {
+        uint32_t chain[DEBUG_LINES_DEPTH_MAX], n = 0, code = copy->from->at[from_address];
+        int r = 0;
+
+        if (code == 0)
+                return 0;
+        if (!copy->codes)
+                copy->codes = calloc(copy->from->n_codes, sizeof(uint32_t));
+        if (!copy->strings)
+                copy->strings = calloc(copy->from->n_strings, sizeof(uint32_t));
+        if (!copy->codes || !copy->strings)
+                return -ENOMEM;
+        /* Callers first, as far as they are not there. */
+        for (uint32_t c = code; c > 0 && copy->codes[c] == 0; c = copy->from->codes[c].caller)
+                chain[n++] = c;
+        while (n > 0 && r >= 0)
+                r = copy_code(copy, chain[--n]);
+        if (r >= 0)
+                debug_lines_set(copy->to, address, copy->codes[code]);
+        return r;
+}
+
+void debug_lines_copy_done(DebugLinesCopy *copy) {
+        free(copy->codes);
+        free(copy->strings);
+}
+
 /* ---- the stream ---- */
 
 static int send_message(const Message *message, const char *bytes, size_t n, FILE *out) {
@@ -153,6 +202,9 @@ int debug_lines_send(DebugLines *lines, FILE *out) {
         for (size_t i = 0; i < lines->n_unsent && r >= 0; i++)
                 r = send_message(&(Message){ MESSAGE_AT, lines->unsent[i], lines->at[lines->unsent[i]] }, NULL, 0, out);
         lines->n_unsent = 0;
+        if (lines->lacks_files && !lines->lack_sent && r >= 0)
+                r = send_message(&(Message){ MESSAGE_LACK }, NULL, 0, out);
+        lines->lack_sent = lines->lacks_files;
         return r < 0 || fflush(out) == 0 ? r : -EPIPE;
 }
 
@@ -226,7 +278,10 @@ int debug_lines_take(DebugLines *lines, const uint8_t *data, size_t n, size_t *r
                         r = take_at(lines, &m);
                 else if (m.type == MESSAGE_END)
                         r = take_end(lines, &m);
-                else
+                else if (m.type == MESSAGE_LACK) {
+                        lines->lacks_files = true;
+                        r = 0;
+                } else
                         r = -EBADMSG;
                 if (r < 0)
                         return r;

@@ -40,11 +40,13 @@ typedef struct DebugLines {
         size_t n_codes, codes_allocated;
         uint32_t *at; /* by address: the innermost code, 0: nothing is known */
         size_t n_at;
+        bool lacks_files; /* more would be known if others were there */
         bool ended;   /* all was said that could be, and */
         int result;   /* 0, or the -errno that it came to */
 
         Table known_strings, known_codes;
         size_t n_strings_sent, n_codes_sent;
+        bool lack_sent;
         uint32_t *unsent; /* addresses, by number */
         size_t n_unsent;
 } DebugLines;
@@ -59,6 +61,20 @@ int debug_lines_add_string(DebugLines *lines, const char *string, uint32_t *ret)
 int debug_lines_add_code(DebugLines *lines, const DebugCode *code, uint32_t *ret);
 /* Of each address once. */
 void debug_lines_set(DebugLines *lines, size_t address, uint32_t code);
+
+/*
+ * From one to the other, where what both have is there once. The numbers that codes and strings have become are kept for
+ * the next address; all but the first two members begin as zero.
+ */
+typedef struct DebugLinesCopy {
+        DebugLines *to;
+        const DebugLines *from;
+        uint32_t *codes, *strings;
+} DebugLinesCopy;
+
+/* Sets for address what is said of from_address. */
+int debug_lines_copy(DebugLinesCopy *copy, size_t address, size_t from_address);
+void debug_lines_copy_done(DebugLinesCopy *copy);
 
 /* What was added since the last time. The stream ends with debug_lines_send_end(). */
 int debug_lines_send(DebugLines *lines, FILE *out);

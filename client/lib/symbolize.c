@@ -15,6 +15,7 @@
 #include "debug-file.h"
 #include "debug-worker.h"
 #include "error.h"
+#include "lines-cache.h"
 #include "process-dir.h"
 #include "recording.h"
 #include "schema.h"
@@ -49,6 +50,7 @@ static const char *const statement_sql[STATEMENT_MAX] = {
 
 typedef struct Symbolize {
         RingsideRecording *recording;
+        LinesCache *cache; /* NULL: none can be had */
         const char *symbol_dir;
         uint64_t file_timeout, deadline; /* ns CLOCK_MONOTONIC, UINT64_MAX: none */
         RingsideSymbolizeStatistics statistics;
@@ -73,6 +75,7 @@ static void symbolize_done(Symbolize *s) {
                 (void) sqlite3_finalize(s->statements[i]);
         table_done(&s->sources);
         table_done(&s->routines);
+        lines_cache_free(s->cache);
         (void) ringside_recording_free(s->recording);
 }
 
@@ -370,12 +373,34 @@ static int find_debug_info(const Symbolize *s, const File *file, ElfFile *elf, E
         return r == 0 ? -ENODATA : MIN(r, 0);
 }
 
-static int read_lines(const Symbolize *s, const File *file, const uint64_t *addresses, DebugLines *lines) {
-        _cleanup_(elf_file_freep) ElfFile *elf = NULL, *separate = NULL, *alt = NULL;
+typedef struct Reading {
+        const Symbolize *symbolize;
+        const ElfFile *debug, *alt;
+} Reading;
+
+static int read_debug_info(const uint64_t *addresses, DebugLines *lines, void *userdata) {
+        const Reading *reading = userdata;
+        const Symbolize *s = reading->symbolize;
         uint64_t now = now_ns(CLOCK_MONOTONIC);
-        int r;
 
         if (now >= s->deadline)
+                return -ETIMEDOUT;
+        return debug_worker_run(lines,
+                                &(DebugInfoRequest){
+                                        .fd = elf_file_get_fd(reading->debug),
+                                        .alt_fd = reading->alt ? elf_file_get_fd(reading->alt) : -1,
+                                        .addresses = addresses,
+                                        .n_addresses = lines->n_at,
+                                },
+                                &(DebugWorkerOptions){ .deadline = MIN(s->deadline, now + s->file_timeout) });
+}
+
+static int read_lines(const Symbolize *s, const File *file, const uint64_t *addresses, DebugLines *lines) {
+        _cleanup_(elf_file_freep) ElfFile *elf = NULL, *separate = NULL, *alt = NULL;
+        Reading reading = { .symbolize = s };
+        int r;
+
+        if (now_ns(CLOCK_MONOTONIC) >= s->deadline)
                 return -ETIMEDOUT;
         r = open_recorded(file, &elf);
         if (r < 0)
@@ -383,18 +408,13 @@ static int read_lines(const Symbolize *s, const File *file, const uint64_t *addr
         r = find_debug_info(s, file, elf, &separate);
         if (r < 0)
                 return r;
+        reading.debug = separate ?: elf;
         /* Names that are in a file which is not there would be missing, or another's. */
         r = debug_file_open_alt(&alt, separate ?: elf, s->symbol_dir);
         if (r < 0)
                 return r == -ENOMEM ? r : -ENODATA;
-        return debug_worker_run(lines,
-                                &(DebugInfoRequest){
-                                        .fd = elf_file_get_fd(separate ?: elf),
-                                        .alt_fd = alt ? elf_file_get_fd(alt) : -1,
-                                        .addresses = addresses,
-                                        .n_addresses = lines->n_at,
-                                },
-                                &(DebugWorkerOptions){ .deadline = MIN(s->deadline, now + s->file_timeout) });
+        reading.alt = alt;
+        return lines_cache_get(s->cache, reading.debug, addresses, lines, read_debug_info, &reading);
 }
 
 static void count(RingsideSymbolizeStatistics *statistics, int r) {
@@ -458,6 +478,8 @@ int ringside_symbolize(const char *path, const RingsideSymbolizeOptions *options
                 memcpy(&o, options, MIN(options->size, sizeof(o)));
         s.symbol_dir = o.symbol_dir ?: "/usr/lib/debug";
         s.file_timeout = o.file_timeout ?: FILE_TIMEOUT;
+        if (lines_cache_new(&s.cache, NULL, LINES_CACHE_SIZE_MAX) == -ENOMEM)
+                return no_memory(&s);
         s.deadline = o.timeout > 0 ? now_ns(CLOCK_MONOTONIC) + o.timeout : UINT64_MAX;
         r = recording_open_for_update(&s.recording, path, error);
         if (r < 0)

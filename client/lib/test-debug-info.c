@@ -167,6 +167,23 @@ static void test_c(_unused_ void **state) {
         check("table", "at_lonely", CHAIN({ NULL, "/program.c", 401 }));
 }
 
+/* Whether a worker says so. */
+static bool lacks_files(const char *program) {
+        _cleanup_(elf_file_freep) ElfFile *elf = open_elf(program);
+        _cleanup_(debug_lines_done) DebugLines lines = {};
+        uint64_t address = address_of(program, "at_innermost");
+        DebugInfoRequest request = {
+                .fd = elf_file_get_fd(elf),
+                .alt_fd = -1,
+                .addresses = &address,
+                .n_addresses = 1,
+        };
+
+        assert_return_code(debug_lines_init(&lines, 1), 0);
+        assert_return_code(read_by_worker(&request, &lines), 0);
+        return lines.lacks_files;
+}
+
 static void test_split(_unused_ void **state) {
         static const char *const programs[] = { "split-4", "split-5", "clang-split-4", "clang-split-5" };
 
@@ -175,6 +192,8 @@ static void test_split(_unused_ void **state) {
 
                 check_c(programs[i], elf, NULL);
         }
+        assert_false(lacks_files("split-4"));
+        assert_true(lacks_files("split-lost"));
         /* Without the rest the line is known, and no function. */
         check("split-lost", "at_innermost", CHAIN({ NULL, "/inner.h", 101 }));
         check("split-fifo", "at_innermost", CHAIN({ NULL, "/inner.h", 101 }));

@@ -309,6 +309,29 @@ static void test_exports(void **state) {
         pprof__profile__free_unpacked(p, NULL);
 }
 
+/* What was found in one recording is known for the next: nobody has to read debug information, for which there is no time. */
+static void test_cached(void **state) {
+        RingsideSymbolizeOptions options = { .size = sizeof(options), .file_timeout = 1 };
+        RingsideSymbolizeStatistics statistics;
+        Place *place = *state;
+        RingsideError error;
+
+        assert_return_code(setenv("XDG_CACHE_HOME", place->dir, 1), errno);
+        make_recording(place->file, "c-5", NULL);
+        symbolize(place->file, &statistics);
+        assert_return_code(unlink(place->file), errno);
+        make_recording(place->file, "c-5", NULL);
+        assert_return_code(ringside_symbolize(place->file, &options, &statistics, &error), 0);
+        assert_int_equal(statistics.found, 2);
+        assert_int_equal(statistics.late, 0);
+        assert_int_equal(count_rows(place->file, "line WHERE depth=0 AND CAST(name AS TEXT)='innermost'"), 1);
+        assert_return_code(unlink(place->file), errno);
+        assert_return_code(setenv("XDG_CACHE_HOME", "/dev/null", 1), errno);
+        make_recording(place->file, "c-5", NULL);
+        assert_return_code(ringside_symbolize(place->file, &options, &statistics, &error), 0);
+        assert_int_equal(statistics.late, 1);
+}
+
 /* What is there stays, and is not looked for again. */
 static void test_twice(void **state) {
         Place *place = *state;
@@ -448,6 +471,7 @@ int main(void) {
                 cmocka_unit_test_setup_teardown(test_by_line, place_setup, place_teardown),
                 cmocka_unit_test_setup_teardown(test_two_lines, place_setup, place_teardown),
                 cmocka_unit_test_setup_teardown(test_exports, place_setup, place_teardown),
+                cmocka_unit_test_setup_teardown(test_cached, place_setup, place_teardown),
                 cmocka_unit_test_setup_teardown(test_twice, place_setup, place_teardown),
                 cmocka_unit_test_setup_teardown(test_nothing, place_setup, place_teardown),
                 cmocka_unit_test_setup_teardown(test_no_time, place_setup, place_teardown),
