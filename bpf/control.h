@@ -32,7 +32,7 @@ enum rs_tracked_kind {
         RS_TRACKED_THREAD = 2,
         RS_TRACKED_CGROUP = 3,
         RS_TRACKED_CGROUP_V1 = 4, /* of the perf_event hierarchy */
-        RS_TRACKED_TELLING = 5,   /* number 0, of a session with targets: its target is 1 between START and STOP, else 0 */
+        RS_TRACKED_TELLING = 5,   /* number 0: its target is 1 between START and STOP, else 0 */
 };
 
 struct rs_tracked_key {

@@ -59,7 +59,7 @@ struct {
         __type(value, __u64);
 } rs_sent SEC(".maps");
 
-/* Which processes the client knows of. */
+/* Which processes the client knows of, by key; by its complement, where one has become another program untold. */
 struct {
         __uint(type, BPF_MAP_TYPE_ARRAY);
         __uint(max_entries, RS_ANNOUNCED_SLOTS);
@@ -69,19 +69,26 @@ struct {
 
 /* ---- processes ---- */
 
-static __always_inline bool announced_has(const struct process_key *p) {
+static __always_inline __u64 announced_get(const struct process_key *p) {
         __u32 slot = p->key >> 32 & (RS_ANNOUNCED_SLOTS - 1);
         __u64 *known = bpf_map_lookup_elem(&rs_announced, &slot);
 
-        return known && *known == p->key;
+        return known ? *known : 0;
 }
 
-static __always_inline void announced_set(const struct process_key *p, bool known) {
+/* As what it is, or was. */
+static __always_inline bool announced_has(const struct process_key *p) {
+        __u64 known = announced_get(p);
+
+        return known == p->key || known == ~p->key;
+}
+
+static __always_inline void announced_set(const struct process_key *p, __u64 known) {
         __u32 slot = p->key >> 32 & (RS_ANNOUNCED_SLOTS - 1);
         __u64 *value = bpf_map_lookup_elem(&rs_announced, &slot);
 
         if (value)
-                *value = known ? p->key : 0;
+                *value = known;
 }
 
 /* Copies a complete record; used where the program may be preempted between reserve and submit. */
@@ -188,13 +195,13 @@ int BPF_PROG(on_fork, struct task_struct *parent, struct task_struct *child) {
 
         if (!tracked_inherit(parent, child) && rule_admits(address_of(child)) && (c = counters_get()))
                 __sync_fetch_and_add(&c->untracked, 1);
-        if (!target_is_told())
+        if (!is_told())
                 return 0;
         if (target_of(address_of(child)) < 0 || !process_admit(&p, rule_admits(address_of(child))) || !process_key_read(&key, child) ||
             !process_fill(&p, child, key.start))
                 return 0;
         if (p.pid == p.tid)
-                announced_set(&key, true);
+                announced_set(&key, key.key);
         /* Until the client has looked, walks cannot read the code of a child, which is not its own before it ran. */
         process_emit(&p, RS_PROCESS_FORK, has_tables && p.pid == p.tid && client_can_look(child));
         return 0;
@@ -208,11 +215,11 @@ int BPF_PROG(on_exec, struct task_struct *task, int old_pid, struct linux_binprm
         tracked_exec(task, old_pid);
         if (!process_key_read(&key, task))
                 return 0;
-        if (!target_is_told()) {
-                /* What it is now is told with its first sample, as of whoever was there before. */
+        if (!is_told()) {
+                /* What it is now is told with its first sample. */
                 if (announced_has(&key) && process_admit(&p, rule_numbers(address_of(task)))) {
                         table_forget_process(p.pid, key.start);
-                        announced_set(&key, false);
+                        announced_set(&key, ~key.key);
                 }
                 return 0;
         }
@@ -220,13 +227,13 @@ int BPF_PROG(on_exec, struct task_struct *task, int old_pid, struct linux_binprm
                 table_forget_process(p.pid, key.start);
                 if (!process_fill(&p, task, key.start))
                         return 0;
-                announced_set(&key, true);
+                announced_set(&key, key.key);
                 process_emit(&p, RS_PROCESS_EXEC, client_can_look(task));
         } else if (announced_has(&key) && process_admit(&p, rule_numbers(address_of(task)))) {
                 /* It was in view and no longer is: that, and not one word about what it is now. */
                 table_forget_process(p.pid, key.start);
                 p.start = key.start;
-                announced_set(&key, false);
+                announced_set(&key, 0);
                 process_emit(&p, RS_PROCESS_GONE, false);
         }
         return 0;
@@ -238,7 +245,7 @@ int BPF_PROG(on_rename, struct task_struct *task, const char *comm) {
         struct process_key key;
 
         /* EXEC tells the name that an exec gave. */
-        if (task_in_exec(task) || target_of(address_of(task)) < 0 || !process_key_read(&key, task) || !announced_has(&key) ||
+        if (task_in_exec(task) || target_of(address_of(task)) < 0 || !process_key_read(&key, task) || announced_get(&key) != key.key ||
             !process_admit(&p, rule_admits(address_of(task))))
                 return 0;
         p.start = key.start;
@@ -264,8 +271,8 @@ int BPF_PROG(on_exit, struct task_struct *task) {
         tracked_exit(task, live == 0);
         if (live != 0 || !process_key_read(&key, task) || !announced_has(&key))
                 return 0;
-        announced_set(&key, false);
-        if (!target_is_told() || !process_admit(&p, rule_numbers(address_of(task))))
+        announced_set(&key, 0);
+        if (!is_told() || !process_admit(&p, rule_numbers(address_of(task))))
                 return 0;
         p.start = key.start;
         p.tid = p.pid;
@@ -273,16 +280,17 @@ int BPF_PROG(on_exit, struct task_struct *task) {
         return 0;
 }
 
-/* First sample of a process that was there before the session. */
+/* First sample of a process that was there before the session, or of what one has become after STOP. */
 static __always_inline void announce(const struct process_key *key, struct task_struct *task, __u32 pid, __u32 tid) {
         struct rs_process p = {.pid = pid, .tid = tid};
+        __u64 known = announced_get(key);
 
-        if (announced_has(key) || !process_fill(&p, task, key->start))
+        if (known == key->key || !process_fill(&p, task, key->start))
                 return;
         if (task_in_exec(task))
                 __builtin_memset(p.comm, 0, sizeof(p.comm));
-        announced_set(key, true);
-        process_emit(&p, RS_PROCESS_SEEN, client_can_look(task));
+        announced_set(key, key->key);
+        process_emit(&p, known == ~key->key ? RS_PROCESS_EXEC : RS_PROCESS_SEEN, client_can_look(task));
 }
 
 /* ---- samples ---- */

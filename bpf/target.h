@@ -54,11 +54,11 @@ __noinline int target_of(__u64 address) {
         return tracked && tracked->target > 0 ? (int) (tracked->target & RS_SAMPLE_TARGET_MASK) : -1;
 }
 
-/* Outside START and STOP targets are followed, and nothing is told. */
-static __always_inline bool target_is_told(void) {
-        const struct rs_tracked *telling;
+/* Outside START and STOP targets are followed, it is noted who becomes another program, and nothing is told. */
+static __always_inline bool is_told(void) {
+        const struct rs_tracked *telling = tracked_find(RS_TRACKED_TELLING, 0);
 
-        return !targeted || ((telling = tracked_find(RS_TRACKED_TELLING, 0)) && telling->target);
+        return telling && telling->target;
 }
 
 /*

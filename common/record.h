@@ -138,7 +138,7 @@ struct rs_stack {
 enum rs_process_kind {
         RS_PROCESS_SEEN = 1, /* sampled for the first time, was there before the session */
         RS_PROCESS_FORK = 2, /* tid == pid: a new process, child of ppid; else a new thread of pid */
-        RS_PROCESS_EXEC = 3, /* runs a new program; its mappings are all new */
+        RS_PROCESS_EXEC = 3, /* runs a new program; its mappings are all new. Told with a sample, if that came after STOP */
         RS_PROCESS_COMM = 4, /* thread tid has a new name */
         RS_PROCESS_EXIT = 5, /* the last thread of the process has exited */
         RS_PROCESS_GONE = 6, /* an exec made it into what the client may not see, or has not asked for (cgroups) */

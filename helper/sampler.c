@@ -168,9 +168,9 @@ static int sampler_load(Sampler *sampler, uint32_t id, const struct rs_grant *gr
         /* Without modules there is nothing to attach it to. */
         (void) bpf_program__set_autoload(sampler->skeleton->progs.on_module_free,
                                         (grant->grants & RS_GRANT_KERNEL) && access("/proc/sys/kernel/modprobe", F_OK) == 0);
-        /* Without targets it holds cgroups. */
+        /* Without targets it holds cgroups, and whether it is told. */
         if ((!(grant->grants & RS_GRANT_TARGETS) &&
-             (r = bpf_map__set_max_entries(sampler->skeleton->maps.rs_tracked, RS_TARGETS_MAX + 2)) < 0) ||
+             (r = bpf_map__set_max_entries(sampler->skeleton->maps.rs_tracked, RS_TARGETS_MAX + 3)) < 0) ||
             (r = sampler_create_maps(sampler, id, grant, n_cpus)) < 0 || (r = sampler_bpf__load(sampler->skeleton)) < 0)
                 return r;
         for (size_t i = 0; i < grant->nr_events; i++) {
@@ -193,12 +193,12 @@ static void event_close(SamplerEvent *e) {
         e->link_fd = 0;
 }
 
-/* With targets the programs that follow them are attached before START and after STOP as well. */
+/* The programs that follow are attached after STOP as well, and with targets before START. */
 static int sampler_tell(Sampler *sampler, bool on) {
         const struct rs_tracked_key key = {.kind = RS_TRACKED_TELLING};
         const struct rs_tracked value = {.target = on};
 
-        if (!sampler->skeleton || !sampler->skeleton->rodata->targeted)
+        if (!sampler->skeleton)
                 return 0;
         return bpf_map_update_elem(bpf_map__fd(sampler->skeleton->maps.rs_tracked), &key, &value, BPF_ANY);
 }
@@ -522,14 +522,11 @@ fail:
 }
 
 void sampler_stop(Sampler *sampler) {
-        /* What targets start and end meanwhile is followed. */
-        size_t first = sampler->skeleton && sampler->skeleton->rodata->targeted ? TRACKING : 0;
-
         (void) sampler_tell(sampler, false);
         for (size_t i = 0; i < sampler->n_events; i++)
                 if (sampler->events[i].link_fd != 0)
                         (void) ioctl(sampler->events[i].perf_fd, PERF_EVENT_IOC_DISABLE, 0);
-        for (size_t i = first; i < ELEMENTSOF(sampler->process_links); i++) {
+        for (size_t i = TRACKING; i < ELEMENTSOF(sampler->process_links); i++) {
                 bpf_link__destroy(sampler->process_links[i]);
                 sampler->process_links[i] = NULL;
         }

@@ -281,25 +281,29 @@ static void process_take_kind(Process *process, const RingsideRecord *told) {
         process->inner_pid = told->process.inner_pid;
 }
 
+/*
+ * What is told is the thread's name; the process is called by its leader's. A kernel thread is its only one, and
+ * /proc adds to its name what it is working on.
+ */
+static const char *find_comm(const Processes *processes, uint32_t pid, const RingsideRecord *told, char buffer[COMM_SIZE]) {
+        const char *comm = told && told->process.comm[0] != 0 ? told->process.comm : NULL;
+
+        if (pid == 0)
+                return processes->by_counter ? IDLE_COMM_COUNTER : IDLE_COMM_TIMER;
+        if (!(comm && (told->tid == pid || told->process.kernel)) && proc_file_read_comm(pid, 0, buffer, COMM_SIZE) >= 0)
+                return buffer;
+        return comm ?: "[unknown]";
+}
+
 /* One that was there before anybody told of it: by SEEN, or by a record that comes late, if by any. */
 static int process_discover(Processes *processes, uint32_t pid, uint64_t start, const RingsideRecord *told, Process **ret) {
-        const char *comm = told && told->process.comm[0] != 0 ? told->process.comm : NULL;
-        char leader[COMM_SIZE];
+        char comm[COMM_SIZE];
         Process *process;
         int r;
 
-        /*
-         * What is told is the thread's name; the process is called by its leader's. A kernel thread is its only one, and
-         * /proc adds to its name what it is working on.
-         */
-        if (pid == 0)
-                comm = processes->by_counter ? IDLE_COMM_COUNTER : IDLE_COMM_TIMER;
-        else if (!(comm && (told->tid == pid || told->process.kernel)) &&
-                 proc_file_read_comm(pid, 0, leader, sizeof(leader)) >= 0)
-                comm = leader;
         if (start == 0 && pid != 0)
                 start = proc_file_read_start(pid);
-        r = process_new(processes, pid, start, comm ? comm : "[unknown]", NULL, &process);
+        r = process_new(processes, pid, start, find_comm(processes, pid, told, comm), NULL, &process);
         if (r < 0)
                 return r;
         if (told)
@@ -379,6 +383,7 @@ static int handle_fork(Processes *processes, const RingsideRecord *record) {
 /* The same pid with another program: a row of its own, and nothing of what was mapped is left. */
 static int handle_exec(Processes *processes, const RingsideRecord *record) {
         Process *process = find_process(processes, record->pid);
+        char comm[COMM_SIZE];
         int r;
 
         if (!process || process->ended || !same_start(process->start, record->process.start))
@@ -402,7 +407,7 @@ static int handle_exec(Processes *processes, const RingsideRecord *record) {
         process->refresh_eager = REFRESH_EAGER;
         process->cmdline_len = 0;
         process_take_kind(process, record); /* the kernel starts helpers, by what had been a thread of its own */
-        (void) snprintf(process->comm, sizeof(process->comm), "%s", record->process.comm);
+        (void) snprintf(process->comm, sizeof(process->comm), "%s", find_comm(processes, process->pid, record, comm));
         r = process_refresh(processes, process, REFRESH_NOW); /* first: it may be short-lived */
         if (r < 0)
                 return r;

@@ -86,7 +86,7 @@ enum RingsideRecordType {
 enum RingsideProcessKind {
         RINGSIDE_PROCESS_SEEN = 1, /* sampled for the first time, was there before the session */
         RINGSIDE_PROCESS_FORK = 2, /* tid == pid: a new process, child of ppid; else a new thread of pid */
-        RINGSIDE_PROCESS_EXEC = 3, /* runs a new program */
+        RINGSIDE_PROCESS_EXEC = 3, /* runs a new program; while stopped that is told with the first sample after it */
         RINGSIDE_PROCESS_COMM = 4, /* thread tid has a new name */
         RINGSIDE_PROCESS_EXIT = 5, /* the last thread has exited */
         RINGSIDE_PROCESS_GONE = 6, /* became something the caller may not see, or has not asked for */

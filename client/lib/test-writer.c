@@ -12,6 +12,7 @@
 #include <sqlite3.h>
 #include <stdarg.h>
 #include <string.h>
+#include <sys/prctl.h>
 
 #include <cmocka.h>
 
@@ -510,6 +511,19 @@ static void test_exec_unseen(void **state) {
         sample(f, PID, PID, 0x3000, 1, RINGSIDE_WALK_COMPLETE);
         expect(f, "SELECT path FROM sample JOIN stack ON stack.id = stack JOIN frame ON frame.id = frame "
                   "JOIN file ON file.id = file", "/bin/one [unknown]");
+}
+
+/* What one has become while nothing was told is told with a sample, of whichever thread. */
+static void test_exec_by_thread(void **state) {
+        Fixture *f = *state;
+        uint32_t pid = (uint32_t) getpid();
+
+        assert_return_code(prctl(PR_SET_NAME, "leader"), errno);
+        process_event(f, RINGSIDE_PROCESS_SEEN, pid, pid, 0, 0, "sh");
+        sample(f, pid, pid, 0x3000, 0, RINGSIDE_WALK_COMPLETE);
+        process_event(f, RINGSIDE_PROCESS_EXEC, pid, pid + 1, 0, 0, "worker");
+        sample(f, pid, pid, 0x3000, 0, RINGSIDE_WALK_COMPLETE);
+        expect(f, "SELECT comm FROM process", "sh leader");
 }
 
 /* The parent of a pid's first owner is not that of its second. */
@@ -1084,7 +1098,7 @@ int main(void) {
         const struct CMUnitTest tests[] = {
                 TEST(test_stacks),         TEST(test_guessed), TEST(test_signals),TEST(test_leaves),
                 TEST(test_truncation_count), TEST(test_kernel),         TEST(test_threads),
-                TEST(test_exec_unseen),    TEST(test_parent_of_reused),
+                TEST(test_exec_unseen),    TEST(test_parent_of_reused), TEST(test_exec_by_thread),
                 TEST(test_exec_and_fork),  TEST(test_pid_used_again),   TEST(test_nobody_told), TEST(test_refresh_limit),
                 TEST(test_tree_is_shared), TEST(test_kernel_names),     TEST(test_kernel_names_late),
                 TEST(test_no_kernel_names), TEST(test_rows), TEST(test_kernel_threads), TEST(test_idle_by_counter), TEST(test_wait_until_told),

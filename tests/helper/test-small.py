@@ -25,6 +25,7 @@ FILES = 16  # NAMES_USER
 CPUS = os.sysconf("SC_NPROCESSORS_ONLN")
 E_EVENTS = 16
 NOT_THERE, ALL = -1, -2
+SEEN, EXEC = 1, 3
 # Does as it is told, and says when it is done: the number of the child where there is one that stays.
 PARENT = """
 import os, signal, sys
@@ -214,32 +215,55 @@ def test_followed():
 
 
 def test_exec_while_stopped():
-    """What a process has become while nothing was told is told when it is sampled again."""
+    """
+    What a process has become while nothing was told is told when it is sampled again; with targets, and without. Of whom
+    nothing new is to be told nothing is.
+    """
+    for targets in True, False:
+        check_exec_while_stopped(targets)
+
+
+def check_exec_while_stopped(targets):
+    with contextlib.suppress(FileNotFoundError):
+        os.unlink("/run/gate")
     program = f"""import os, sys
 print(flush=True)
 while not os.path.exists("/run/gate"):
     pass
 os.execv("{h.workload('busy')}", ["busy", "300"])"""
     command = ["/usr/bin/python3", "-c", program]
-    with ready(targets=True, hz=999) as session, h.killed(A.spawn(*command, stdout=subprocess.PIPE)) as p:
-        def seen():
+    # A user's own, who are few: nobody is forgotten for others.
+    with A.connect() as connection, h.killed(A.spawn(*command, stdout=subprocess.PIPE)) as p, h.killed(A.spin()) as other:
+        way = h.Way("bus", A, connection)
+        session = way.ready(targets=targets, ring=RING_SIZE)
+
+        def told(pid):
             """Of the process as a whole: who it is by the name that it has."""
-            return [r for r in records(session, 4) if (r[1], struct.unpack_from("<I", r, 16)[0]) == (1, p.pid)]
+            return [(r[1], r[40:56].rstrip(b"\0")) for r in records(session, 4) if struct.unpack_from("<I", r, 16)[0] == pid]
+
+        def act(what, *args, want=h.OK):
+            with way.act():
+                h.check(what(*args) == want, f"{what.__name__}")
 
         p.stdout.readline()
-        h.check(session.target(p.pid) == (h.OK, 1) and session.start() == h.OK, "TARGET and START")
-        h.until("it is seen", seen)
-        h.check(session.stop() == h.OK, "STOP")
+        for pid in (p.pid, other.pid) if targets else ():
+            act(session.target, pid, want=(h.OK, 1))
+        act(session.start)
+        h.until("both are seen", lambda: told(p.pid) and told(other.pid))
+        act(session.stop)
         with open("/run/gate", "w", encoding="ascii"):
             pass
         h.until("the exec", lambda: h.read(f"/proc/{p.pid}/comm") == "workload-busy\n")
         # The name comes first, the exec is told when all of it is done.
         had = cpu(p.pid)
         h.until("it computes", lambda: cpu(p.pid) > had + 0.05)
-        had = len(samples_of(session, p.pid))
-        h.check(session.start() == h.OK, "START")
-        h.until("it is sampled", lambda: len(samples_of(session, p.pid)) > had)
-        h.check([b"python3" in seen()[0], b"workload-busy" in seen()[-1], len(seen())] == [True, True, 2], f"{seen()}")
+        h.check(told(p.pid) == [(SEEN, b"python3")], f"told after STOP: {told(p.pid)}")
+        had = {pid: len(samples_of(session, pid)) for pid in (p.pid, other.pid)}
+        act(session.start)
+        h.until("both are sampled", lambda: all(len(samples_of(session, pid)) > n + 1 for pid, n in had.items()))
+        h.check(told(p.pid) == [(SEEN, b"python3"), (EXEC, b"workload-busy")], f"{told(p.pid)}")
+        h.check(len(told(other.pid)) == 1, f"{told(other.pid)}")
+        session.close()
 
 
 def names(session):
