@@ -297,7 +297,7 @@ def check_suites():
     for directory, names, files in os.walk(SOURCE):
         names[:] = [n for n in names if not n.startswith(".") and not os.path.exists(os.path.join(directory, n, "build.ninja"))]
         if "meson.build" in files:
-            suites |= set(re.findall(r"suite: '(\w+)'", read(os.path.relpath(os.path.join(directory, "meson.build"), SOURCE))))
+            suites |= set(re.findall(r"suite'?: '(\w+)'", read(os.path.relpath(os.path.join(directory, "meson.build"), SOURCE))))
     table = rows(section(read("CONTRIBUTING.md"), "Tests"))
     compare("CONTRIBUTING.md has the suites", [code_span(r[0]) for r in table], suites)
 
