@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 /*
  * Addresses are few and debug information is much. So each unit is asked for its ranges, and only those that have one of
- * the addresses are looked into; of these, all functions are listed once, and only those with an address are walked down
- * to what is inlined there. dwarf_getscopes() would go through the whole unit for each address, and dwarf_addrdie() needs
+ * the addresses are looked into; of these, all functions are listed once, those inside of other functions only where an
+ * address is in none that was listed, and only those with an address are walked down to what is inlined there. dwarf_getscopes() would go through the whole unit for each address, and dwarf_addrdie() needs
  * .debug_aranges, which clang and rustc do not write.
  */
 
@@ -187,12 +187,15 @@ static int add_function(Reader *reader, Dwarf_Die *die) {
         return MIN(r, 0);
 }
 
-static bool may_hold_functions(int tag) {
+static bool may_hold_functions(int tag, bool in_functions) {
+        if (in_functions && (tag == DW_TAG_subprogram || tag == DW_TAG_lexical_block || tag == DW_TAG_inlined_subroutine))
+                return true;
         return tag == DW_TAG_namespace || tag == DW_TAG_module || tag == DW_TAG_structure_type || tag == DW_TAG_class_type ||
                tag == DW_TAG_union_type || tag == DW_TAG_enumeration_type;
 }
 
-static int find_functions(Reader *reader, Dwarf_Die *parent, unsigned nesting) {
+/* in_functions: also those that are written inside of others. */
+static int find_functions(Reader *reader, Dwarf_Die *parent, bool in_functions, unsigned nesting) {
         Dwarf_Die die;
         int r, more;
 
@@ -204,8 +207,8 @@ static int find_functions(Reader *reader, Dwarf_Die *parent, unsigned nesting) {
                 r = work(reader, 1);
                 if (r >= 0 && tag == DW_TAG_subprogram)
                         r = add_function(reader, &die);
-                else if (r >= 0 && may_hold_functions(tag))
-                        r = find_functions(reader, &die, nesting + 1);
+                if (r >= 0 && may_hold_functions(tag, in_functions))
+                        r = find_functions(reader, &die, in_functions, nesting + 1);
                 if (r < 0)
                         return r;
         }
@@ -331,6 +334,15 @@ static int resolve(Reader *reader, Dwarf_Die *lines, Dwarf_Die *unit, size_t add
         return 0;
 }
 
+static bool lacks_functions(const Reader *reader, size_t index) {
+        const Unit *u = &reader->units[index];
+
+        for (size_t i = u->first; i < u->end; i++)
+                if (reader->unit_of[i] == index + 1 && reader->function_of[i] == 0)
+                        return true;
+        return false;
+}
+
 static int read_unit(Reader *reader, size_t index) {
         const Unit *u = &reader->units[index];
         Dwarf_Die lines, unit;
@@ -341,9 +353,12 @@ static int read_unit(Reader *reader, size_t index) {
         reader->n_functions = 0;
         memset(reader->function_of + u->first, 0, (u->end - u->first) * sizeof(uint32_t));
         if (opened > 0)
-                r = find_functions(reader, &unit, 0);
+                r = find_functions(reader, &unit, /* in_functions= */ false, 0);
         else
                 reader->lines->lacks_files = true;
+        /* Compilers write a lambda, and what is made of it, inside of the function that has it; nearly all of a unit is there. */
+        if (opened > 0 && r >= 0 && lacks_functions(reader, index))
+                r = find_functions(reader, &unit, /* in_functions= */ true, 0);
         reader->directory = string_of(&lines, DW_AT_comp_dir);
         for (size_t i = u->first; i < u->end && r >= 0; i++)
                 if (reader->unit_of[i] == index + 1)

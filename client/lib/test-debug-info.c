@@ -205,7 +205,9 @@ static void test_cxx(_unused_ void **state) {
         for (size_t i = 0; i < ELEMENTSOF(programs); i++) {
                 check(programs[i], "at_get",
                       CHAIN({ "ns::Box<int>::get", "/box.h", 101 }, { "ns::Box<int>::call", "/box.h", 202 }));
-                check(programs[i], "at_lambda", CHAIN({ "", "/program.cc", 302 }, { "main", "/program.cc", 305 }));
+                check(programs[i], "at_lambda", CHAIN({ "", "/program.cc", 302 }, { "main", "/program.cc", 309 }));
+                /* Written inside of main, and called. */
+                check(programs[i], "at_apart", CHAIN({ "", "/program.cc", 306 }));
         }
 }
 
