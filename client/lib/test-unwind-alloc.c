@@ -48,8 +48,10 @@ static int make_table(const char *name, size_t *ret_n_rows) {
         if (r < 0)
                 return r;
         r = unwind_cache_get(cache, elf, &table);
-        if (r >= 0)
+        if (r >= 0) {
                 *ret_n_rows = table->n_rows;
+                unwind_cache_take(cache, elf, TAKE_PTR(table)); /* and written when the cache is freed */
+        }
         return r;
 }
 

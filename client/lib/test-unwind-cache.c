@@ -98,6 +98,9 @@ static void get(UnwindCache *cache, const char *name, size_t hits, size_t stores
 
         assert_int_equal(unwind_cache_get(cache, elf, &table), 0);
         assert_tables_equal(table, expected);
+        unwind_cache_take(cache, elf, TAKE_PTR(table));
+        (void) unwind_cache_write(cache);
+        assert_false(unwind_cache_write(cache));
         assert_int_equal(unwind_cache_get_n_hits(cache), hits);
         assert_int_equal(unwind_cache_get_n_stores(cache), stores);
 }
@@ -151,6 +154,44 @@ static void test_kept(_unused_ void **state) {
         get_once(&world, "x86-64-debug", 0, 0);
         get_once(&world, "many", 0, 1);
         assert_int_equal(count_files(&world), 2);
+}
+
+/* Not before there is time for it, but not later than at the end; and some that are used further. */
+static void test_later(_unused_ void **state) {
+        static const char *const names[] = {"many", "many-without-id"};
+        _cleanup_(unwind_table_freep) UnwindTable *used = make_table("many");
+        _cleanup_(elf_file_freep) ElfFile *many = open_elf("many");
+        _cleanup_(world_done) World world;
+        UnwindCache *cache;
+
+        world_init(&world);
+        cache = open_cache(&world);
+        for (size_t i = 0; i < ELEMENTSOF(names); i++) {
+                _cleanup_(elf_file_freep) ElfFile *elf = open_elf(names[i]);
+                UnwindTable *table;
+
+                assert_int_equal(unwind_cache_get(cache, elf, &table), 0);
+                unwind_cache_take(cache, elf, table);
+        }
+        assert_int_equal(count_files(&world), 0);
+        assert_true(unwind_cache_write(cache));
+        assert_int_equal(count_files(&world), 1);
+        unwind_cache_free(cache);
+        assert_int_equal(count_files(&world), 2);
+        get_once(&world, names[0], 1, 0);
+        get_once(&world, names[1], 1, 0);
+        /* At once, and without any cache. */
+        world_done(&world);
+        world_init(&world);
+        cache = open_cache(&world);
+        unwind_cache_put(cache, many, used);
+        assert_int_equal(count_files(&world), 1);
+        assert_false(unwind_cache_write(cache));
+        unwind_cache_free(cache);
+        unwind_cache_put(NULL, many, used);
+        unwind_cache_take(NULL, many, TAKE_PTR(used));
+        assert_false(unwind_cache_write(NULL));
+        get_once(&world, names[0], 1, 0);
 }
 
 /* Another file of the same build id, as none should be. */
@@ -385,6 +426,9 @@ static void test_two_clients(_unused_ void **state) {
 
                         if (unwind_cache_get(cache, elf, &table) < 0 || table->n_rows < 20000)
                                 _exit(1);
+                        unwind_cache_take(cache, elf, TAKE_PTR(table));
+                        while (unwind_cache_write(cache))
+                                continue;
                         kept_path(&world, path);
                         if (k % 3 == i % 3)
                                 (void) unlink(path);
@@ -537,6 +581,7 @@ static void test_sealed_damage(_unused_ void **state) {
 int main(void) {
         static const struct CMUnitTest tests[] = {
                 cmocka_unit_test(test_kept),
+                cmocka_unit_test(test_later),
                 cmocka_unit_test(test_other_file),
                 cmocka_unit_test(test_home),
                 cmocka_unit_test(test_foreign),

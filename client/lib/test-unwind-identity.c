@@ -190,6 +190,7 @@ static void *read_many(World *world) {
 
         assert_int_equal(unwind_images_read(&file.mapped, elf, world->images), 0);
         assert_non_null(file.mapped.userdata);
+        (void) unwind_cache_write(world->cache);
         return file.mapped.userdata;
 }
 

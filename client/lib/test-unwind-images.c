@@ -72,6 +72,12 @@ int unwind_cache_get(_unused_ UnwindCache *cache, _unused_ ElfFile *elf, UnwindT
         return 0;
 }
 
+void unwind_cache_put(_unused_ UnwindCache *cache, _unused_ const ElfFile *elf, _unused_ UnwindTable *table) {}
+
+void unwind_cache_take(_unused_ UnwindCache *cache, _unused_ const ElfFile *elf, UnwindTable *table) {
+        unwind_table_free(table);
+}
+
 UnwindTable *unwind_table_free(UnwindTable *t) {
         if (!t)
                 return NULL;

@@ -11,6 +11,7 @@
 #include <dlfcn.h>
 #include <fcntl.h>
 #include <inttypes.h>
+#include <limits.h>
 #include <pthread.h>
 #include <setjmp.h>
 #include <signal.h>
@@ -73,6 +74,8 @@ static uint64_t spent;      /* ns, is added to what threads have spent, as */
 static uint64_t read_cost;  /* ns, is for each reading of mappings */
 static bool free_of_charge; /* and nothing else takes any */
 static unsigned padding;    /* pages without rules at the end of each table */
+static ino_t made[8];       /* files, in the order in which their tables were made */
+static unsigned n_made;
 
 ssize_t __real_process_vm_readv(pid_t, const struct iovec *, unsigned long, const struct iovec *, unsigned long, unsigned long);
 ssize_t __wrap_process_vm_readv(pid_t, const struct iovec *, unsigned long, const struct iovec *, unsigned long, unsigned long);
@@ -110,9 +113,15 @@ ssize_t __wrap_pread64(int fd, void *buffer, size_t size, off_t offset) {
 }
 
 int __wrap_unwind_table_new(UnwindTable **ret, ElfFile *elf) {
-        unsigned pages = __atomic_load_n(&padding, __ATOMIC_ACQUIRE);
+        unsigned pages = __atomic_load_n(&padding, __ATOMIC_ACQUIRE), n = __atomic_load_n(&n_made, __ATOMIC_ACQUIRE);
         uint64_t *bigger;
+        struct stat st;
         int r;
+
+        if (n < ELEMENTSOF(made) && elf_file_stat(elf, &st) >= 0) {
+                made[n] = st.st_ino;
+                __atomic_store_n(&n_made, n + 1, __ATOMIC_RELEASE);
+        }
 
         if (__atomic_exchange_n(&endless, false, __ATOMIC_ACQ_REL))
                 while (!elf_file_is_stopped(elf))
@@ -451,7 +460,7 @@ static void test_library(void **state) {
 
         note(f, &child, RINGSIDE_PROCESS_SEEN, 1);
         assert_true(wait_for(f, &child, has_address, libc));
-        pause_ms(50);
+        assert_true(wait_for(f, &child, has_read, 1)); /* the rest, too */
         readings = statistics(f).readings;
         child_do(&child, 'l');
         library = find_mapped(child.pid, "libresolv", NULL, 0, NULL);
@@ -1258,6 +1267,54 @@ static void test_slow_table(void **state) {
         child_end(&child);
 }
 
+/* As if it were there; with a line break. */
+static ino_t tell_mapping(FILE *to, const Child *child, const char *name, uint64_t start, uint64_t end) {
+        char path[PATH_MAX], line[PATH_MAX + 128];
+        struct stat st;
+        FILE *maps;
+
+        assert_int_not_equal(find_mapped(child->pid, name, path, sizeof(path), NULL), 0);
+        assert_return_code(stat(path, &st), errno);
+        snprintf(line, sizeof(line), "/proc/%d/maps", child->pid);
+        maps = fopen(line, "re");
+        assert_non_null(maps);
+        do
+                assert_non_null(fgets(line, sizeof(line), maps));
+        while (!strstr(line, name) || !strstr(line, " r-xp "));
+        fclose(maps);
+        fprintf(to, "%" PRIx64 "-%" PRIx64 "%s", start, end, strchr(line, ' '));
+        return st.st_ino;
+}
+
+/* What is small, the program, and what it was linked with, as it was loaded: from above. */
+static void test_order(void **state) {
+        Fixture *f = *state;
+        Child child = child_new();
+        char *text = NULL;
+        size_t size;
+        FILE *to = open_memstream(&text, &size);
+        ino_t expected[4];
+
+        assert_non_null(to);
+        child_do(&child, 'l');
+        child_do(&child, 'L');
+        expected[1] = tell_mapping(to, &child, "test-unwinder", 0x400000, 0xc00000);
+        expected[3] = tell_mapping(to, &child, "libnss_compat", 0x10000000, 0x11000000);
+        expected[0] = tell_mapping(to, &child, "libc.so", 0x20000000, 0x20400000);
+        expected[2] = tell_mapping(to, &child, "libresolv", 0x30000000, 0x30401000);
+        assert_int_equal(fclose(to), 0);
+        told_maps = text;
+        n_made = 0;
+        note(f, &child, RINGSIDE_PROCESS_SEEN, 1);
+        assert_true(wait_for(f, &child, has_read, 1)); /* which is told when all are made */
+        told_maps = NULL;
+        free(text);
+        assert_int_equal(n_made, ELEMENTSOF(expected));
+        for (size_t i = 0; i < ELEMENTSOF(expected); i++)
+                assert_int_equal(made[i], expected[i]);
+        child_end(&child);
+}
+
 /* Where much was spent already children's code is touched only once a walk asks. */
 static void test_budget(void **state) {
         Fixture *f = *state;
@@ -1386,6 +1443,7 @@ int main(int argc, char **argv) {
                 cmocka_unit_test_setup_teardown(test_gone, set_up, tear_down),
                 cmocka_unit_test_setup_teardown(test_overflow, set_up, tear_down),
                 cmocka_unit_test_setup_teardown(test_slow_table, set_up, tear_down),
+                cmocka_unit_test_setup_teardown(test_order, set_up, tear_down),
                 cmocka_unit_test_setup_teardown(test_budget, set_up, tear_down),
                 cmocka_unit_test_setup_teardown(test_no_fds, set_up, tear_down),
                 cmocka_unit_test_setup_teardown(test_long_table, set_up, tear_down),

@@ -20,9 +20,22 @@ struct file_header {
 };
 #define MAGIC "RSUNWIND"
 #define CRC_FROM offsetof(struct file_header, machine)
+/* Of tables that wait to be written, bytes. */
+#define WAITING_MAX (UINT64_C(64) << 20)
+
+/* On its way into the cache. */
+typedef struct Kept Kept;
+struct Kept {
+        Kept *next;
+        char name[UNWIND_IDENTITY_SIZE];
+        struct file_header header; /* without checksum */
+        UnwindTable *table;
+};
 
 struct UnwindCache {
         CacheDir *dir;
+        Kept *first, *last; /* to be written */
+        uint64_t waiting;   /* bytes of their tables */
         size_t n_hits, n_stores;
 };
 
@@ -31,6 +44,11 @@ struct UnwindCache {
 static size_t file_size(const struct file_header *header) {
         return sizeof(*header) + header->n_pages * sizeof(uint64_t) + header->n_rows * sizeof(uint32_t) +
                header->n_rules * sizeof(struct rs_table_rule);
+}
+
+static uint64_t table_size(const UnwindTable *table) {
+        return table->n_pages * sizeof(*table->pages) + table->n_rows * sizeof(*table->rows) +
+               table->n_rules * sizeof(*table->rules);
 }
 
 /* What unwind_table_new() promises. */
@@ -146,6 +164,8 @@ int unwind_cache_new(UnwindCache **ret, const char *path, uint64_t size_max) {
 UnwindCache *unwind_cache_free(UnwindCache *cache) {
         if (!cache)
                 return NULL;
+        while (unwind_cache_write(cache))
+                continue;
         cache_dir_free(cache->dir);
         free(cache);
         return NULL;
@@ -170,67 +190,117 @@ static int load(UnwindCache *cache, const ElfFile *elf, const char *name, Unwind
         return r < 0 ? r : unwind_cache_parse(elf, data, size, ret);
 }
 
-/* A file as it is written: header, pages, rows and rules from where they are, since they are megabytes. */
-typedef struct Parts {
-        struct file_header header;
-        struct iovec parts[4];
-} Parts;
-
-static bool parts_init(Parts *parts, const UnwindTable *table, const ElfFile *elf) {
-        struct file_header *header = &parts->header;
-        unsigned long crc;
-        uint64_t start;
-
-        *parts = (Parts){
-                .header = {
-                        .magic = MAGIC,
-                        .version = UNWIND_CACHE_VERSION,
-                        .machine = elf_file_get_machine(elf),
-                        .n_pages = (uint32_t) table->n_pages,
-                        .n_rows = (uint32_t) table->n_rows,
-                        .n_rules = (uint32_t) table->n_rules,
-                        .base = table->base,
-                },
-                .parts = {
-                        { header, sizeof(*header) },
-                        { table->pages, table->n_pages * sizeof(*table->pages) },
-                        { table->rows, table->n_rows * sizeof(*table->rows) },
-                        { table->rules, table->n_rules * sizeof(*table->rules) },
-                },
-        };
-        if (!elf_file_get_code(elf, &start, &header->end))
-                return false;
-        crc = crc32(0, (const uint8_t *) header + CRC_FROM, sizeof(*header) - CRC_FROM);
-        for (size_t i = 1; i < ELEMENTSOF(parts->parts); i++)
-                crc = crc32_z(crc, parts->parts[i].iov_base, parts->parts[i].iov_len);
-        header->crc = (uint32_t) crc;
-        return true;
+static Kept *kept_free(Kept *kept) {
+        if (!kept)
+                return NULL;
+        unwind_table_free(kept->table);
+        free(kept);
+        return NULL;
 }
 
-/* A table that cannot be kept is as good as any. */
-static void keep(UnwindCache *cache, const ElfFile *elf, const char *name, const UnwindTable *table) {
-        Parts parts;
+/* Takes the table over where it succeeds. */
+static int kept_new(Kept **ret, const ElfFile *elf, UnwindTable *table) {
+        Kept *kept = calloc(1, sizeof(*kept));
+        uint64_t start;
 
-        if (parts_init(&parts, table, elf) &&
-            cache_dir_store(cache->dir, name, parts.parts, ELEMENTSOF(parts.parts)) >= 0)
+        if (!kept)
+                return -ENOMEM;
+        kept->header = (struct file_header){
+                .magic = MAGIC,
+                .version = UNWIND_CACHE_VERSION,
+                .machine = elf_file_get_machine(elf),
+                .n_pages = (uint32_t) table->n_pages,
+                .n_rows = (uint32_t) table->n_rows,
+                .n_rules = (uint32_t) table->n_rules,
+                .base = table->base,
+        };
+        /* Or nothing tells this file from others. */
+        if (!unwind_identity_get(elf, kept->name) || !elf_file_get_code(elf, &start, &kept->header.end)) {
+                free(kept);
+                return -ENOENT;
+        }
+        kept->table = table;
+        *ret = kept;
+        return 0;
+}
+
+/*
+ * A file as it is written: header, pages, rows and rules from where they are, since they are megabytes. A table that cannot
+ * be kept is as good as any.
+ */
+static void keep(UnwindCache *cache, const Kept *kept) {
+        const UnwindTable *table = kept->table;
+        struct file_header header = kept->header;
+        const struct iovec parts[] = {
+                { &header, sizeof(header) },
+                { table->pages, table->n_pages * sizeof(*table->pages) },
+                { table->rows, table->n_rows * sizeof(*table->rows) },
+                { table->rules, table->n_rules * sizeof(*table->rules) },
+        };
+        unsigned long crc;
+
+        crc = crc32(0, (const uint8_t *) &header + CRC_FROM, sizeof(header) - CRC_FROM);
+        for (size_t i = 1; i < ELEMENTSOF(parts); i++)
+                crc = crc32_z(crc, parts[i].iov_base, parts[i].iov_len);
+        header.crc = (uint32_t) crc;
+        if (cache_dir_store(cache->dir, kept->name, parts, ELEMENTSOF(parts)) >= 0)
                 cache->n_stores++;
 }
 
 int unwind_cache_get(UnwindCache *cache, ElfFile *elf, UnwindTable **ret) {
         char name[UNWIND_IDENTITY_SIZE];
-        bool has_name; /* or nothing tells this file from others */
         int r;
 
-        has_name = cache && unwind_identity_get(elf, name);
-        if (has_name) {
+        if (cache && unwind_identity_get(elf, name)) {
                 r = load(cache, elf, name, ret);
-                if (r >= 0)
+                if (r >= 0) {
                         cache->n_hits++;
+                        (*ret)->kept = true;
+                }
                 if (r >= 0 || r == -ENOMEM)
                         return r;
         }
-        r = unwind_table_new(ret, elf);
-        if (r >= 0 && has_name && (*ret)->n_rows + (*ret)->n_pages >= UNWIND_CACHE_WORTH)
-                keep(cache, elf, name, *ret);
-        return r;
+        return unwind_table_new(ret, elf);
+}
+
+static bool is_worth_it(const UnwindCache *cache, const UnwindTable *table) {
+        return cache && table && !table->kept && table->n_rows + table->n_pages >= UNWIND_CACHE_WORTH;
+}
+
+void unwind_cache_put(UnwindCache *cache, const ElfFile *elf, UnwindTable *table) {
+        Kept *kept;
+
+        if (!is_worth_it(cache, table) || kept_new(&kept, elf, table) < 0)
+                return;
+        keep(cache, kept);
+        kept->table = NULL;
+        kept_free(kept);
+}
+
+void unwind_cache_take(UnwindCache *cache, const ElfFile *elf, UnwindTable *table) {
+        Kept *kept;
+
+        if (!is_worth_it(cache, table) || kept_new(&kept, elf, table) < 0) {
+                unwind_table_free(table);
+                return;
+        }
+        *(cache->last ? &cache->last->next : &cache->first) = kept;
+        cache->last = kept;
+        cache->waiting += table_size(table);
+        while (cache->waiting > WAITING_MAX)
+                unwind_cache_write(cache);
+}
+
+bool unwind_cache_write(UnwindCache *cache) {
+        Kept *kept = cache ? cache->first : NULL;
+
+        if (!kept)
+                return false;
+        cache->first = kept->next;
+        if (!cache->first)
+                cache->last = NULL;
+        cache->waiting -= table_size(kept->table);
+        keep(cache, kept);
+        kept_free(kept);
+        return true;
 }

@@ -41,11 +41,17 @@ int unwind_cache_new(UnwindCache **ret, const char *path, uint64_t size_max);
 UnwindCache *unwind_cache_free(UnwindCache *cache);
 DEFINE_CLEANUP(UnwindCache, unwind_cache_free)
 
-/*
- * The file's table, from the cache, or made now and then kept there; errors are those of unwind_table_new(). cache: NULL
- * is none.
- */
+/* The file's table, from the cache, or made now; errors are those of unwind_table_new(). cache: NULL is none. */
 int unwind_cache_get(UnwindCache *cache, ElfFile *elf, UnwindTable **ret);
+/*
+ * Takes over what unwind_cache_get() gave for elf. What was made, and is worth it, is to be kept: that takes a third of the
+ * time that it took to make, so it waits for unwind_cache_write(), while other files have no tables. NULL is allowed.
+ */
+void unwind_cache_take(UnwindCache *cache, const ElfFile *elf, UnwindTable *table);
+/* The same at once, and the table stays the caller's. */
+void unwind_cache_put(UnwindCache *cache, const ElfFile *elf, UnwindTable *table);
+/* Writes one of those that were taken over. false: there is none. The others are written when the cache is freed. */
+bool unwind_cache_write(UnwindCache *cache);
 
 /* How many were there, and how many were written. */
 size_t unwind_cache_get_n_hits(const UnwindCache *cache);

@@ -230,6 +230,7 @@ static int image_fill(UnwindImages *images, Image *image, ElfFile *elf) {
         if (r == -ENOBUFS && unwind_memory_will_have(images->memory, image->bytes)) {
                 image->state = IMAGE_WAITING;
                 image->retry = now + 2 * UNWIND_MEMORY_GRACE;
+                unwind_cache_put(images->cache, elf, table);
                 image->table = TAKE_PTR(table);
                 images->n_waiting++;
         } else if (r == -ENOBUFS)
@@ -238,7 +239,7 @@ static int image_fill(UnwindImages *images, Image *image, ElfFile *elf) {
                 image->state = IMAGE_NONE;
                 images->statistics.refused++;
         }
-        unwind_table_free(table);
+        unwind_cache_take(images->cache, elf, table);
         return r == -ENOMEM ? r : 0;
 }
 

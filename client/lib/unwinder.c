@@ -62,6 +62,8 @@
 #define HIDDEN_INTERVAL (10000 * NSEC_PER_MSEC)
 /* While tables are being made, what is ready is published this often. */
 #define PUBLISH_INTERVAL (3 * NSEC_PER_MSEC)
+/* Bytes of a mapping whose table takes a millisecond or two. */
+#define SMALL (UINT64_C(4) << 20)
 /* Where any of them may have become another one, they are read so far apart. */
 #define SUSPECT_INTERVAL (1 * NSEC_PER_MSEC)
 /* Who ends the session waits so long for the thread, which a file or a process may keep from ending. */
@@ -293,30 +295,68 @@ static bool forget_files(Unwinder *u, Process *process) {
         return any;
 }
 
-static int read_files(Unwinder *u, Process *process) {
-        uint64_t published = now_ns(CLOCK_MONOTONIC), generation = unwind_images_get_generation(u->images);
-        size_t n = address_space_get_n_mappings(process->space);
+typedef struct Reading {
+        size_t n; /* mappings */
+        uint64_t published; /* ns CLOCK_MONOTONIC */
+        uint64_t generation;
+} Reading;
+
+/* 1: what is read next is of no use, since it is another program now, or all ends. */
+static int read_file(Unwinder *u, Process *process, MappedFile *file, Reading *reading) {
+        int r;
+
+        r = symbolizer_read_file(u->symbolizer, file);
+        if (r < 0 || unwind_images_get_generation(u->images) == reading->generation)
+                return MIN(r, 0);
+        /* At most so many files were read since then; the next one may be large. */
+        reading->generation = unwind_images_get_generation(u->images);
+        if (unwind_queue_is_stopping(&u->queue))
+                return 1;
+        if (now_ns(CLOCK_MONOTONIC) - reading->published < PUBLISH_INTERVAL)
+                return 0;
+        publish(u, process);
+        reading->published = now_ns(CLOCK_MONOTONIC);
+        return address_space_get_n_mappings(process->space) != reading->n;
+}
+
+/* From the highest to the lowest, as far as they are no larger than max. */
+static int read_files_up_to(Unwinder *u, Process *process, uint64_t max, Reading *reading) {
         int r = 0;
 
-        for (size_t i = 0; i < n && r >= 0; i++) {
+        for (size_t i = reading->n; i > 0 && r == 0; i--) {
                 MappedRange range;
 
-                address_space_get_mapping(process->space, i, &range);
-                r = symbolizer_read_file(u->symbolizer, range.file);
-                if (unwind_images_get_generation(u->images) == generation)
-                        continue;
-                /* At most so many files were read since then; the next one may be large. */
-                generation = unwind_images_get_generation(u->images);
-                if (unwind_queue_is_stopping(&u->queue))
-                        break;
-                if (now_ns(CLOCK_MONOTONIC) - published < PUBLISH_INTERVAL)
-                        continue;
-                publish(u, process);
-                published = now_ns(CLOCK_MONOTONIC);
-                if (address_space_get_n_mappings(process->space) != n) /* another program */
-                        break;
+                address_space_get_mapping(process->space, i - 1, &range);
+                if (range.end - range.start <= max)
+                        r = read_file(u, process, range.file, reading);
         }
         return r;
+}
+
+/*
+ * What most stacks go through comes first: the dynamic linker, the C library and others that take no time; the program, which
+ * is mapped lowest; and libraries in the order in which they were loaded, each below the one before, so that those of the
+ * program itself come before what these need.
+ */
+static int read_files(Unwinder *u, Process *process) {
+        Reading reading = {
+                .n = address_space_get_n_mappings(process->space),
+                .published = now_ns(CLOCK_MONOTONIC),
+                .generation = unwind_images_get_generation(u->images),
+        };
+        MappedRange lowest;
+        int r;
+
+        if (reading.n == 0)
+                return 0;
+        r = read_files_up_to(u, process, SMALL, &reading);
+        if (r == 0) {
+                address_space_get_mapping(process->space, 0, &lowest);
+                r = read_file(u, process, lowest.file, &reading);
+        }
+        if (r == 0)
+                r = read_files_up_to(u, process, UINT64_MAX, &reading);
+        return MIN(r, 0);
 }
 
 /* The kernel's start and what /proc tells of it differ by up to a tick. -ESRCH: it is gone; others: who knows. */
@@ -626,6 +666,8 @@ static void run(Unwinder *u) {
                 due = do_all_due(u);
                 tick = unwind_images_tick(u->images);
                 publish_all(u);
+                if (unwind_cache_write(u->cache))
+                        due = 1; /* at once: there may be more */
                 due = due == 0 ? tick : tick == 0 ? due : MIN(due, tick);
                 publish_statistics(u);
         }
