@@ -526,6 +526,34 @@ static void test_many_places(_unused_ void **state) {
         }
 }
 
+/* A signal frame whose registers are where those of another one are. */
+static void test_signal_beside(_unused_ void **state) {
+        static const uint8_t signal[] = {20, 0, 0, 0, 0, 0, 0, 0, 1, 'z', 'R', 'S', 0, 1, 0x78, 16, 1, DW_EH_PE_udata8,
+                                         DW_CFA_def_cfa, 7, 8, DW_CFA_offset | 16, 1, DW_CFA_nop};
+        static const uint8_t program[] = {DW_CFA_def_cfa_offset, 16};
+        _cleanup_(unwind_table_freep) UnwindTable *table = NULL;
+        _cleanup_(bytes_done) Bytes file = {};
+        Maker m;
+
+        maker_init(&m);
+        put_entry(&m, 0x10000, 4, program, sizeof(program));
+        assert_int_equal(fwrite(signal, 1, sizeof(signal), m.to), sizeof(signal));
+        put(&m, 4 + 8 + 8 + 1 + sizeof(program), 4);
+        put(&m, 4 + sizeof(signal), 4);
+        put(&m, 0x10004, 8);
+        put(&m, 4, 8);
+        put(&m, 0, 1);
+        assert_int_equal(fwrite(program, 1, sizeof(program), m.to), sizeof(program));
+        put_entry(&m, 0x10008, 4, program, sizeof(program));
+        make_file(&m, 0x1000, &file);
+        assert_int_equal(new_table(file.data, file.size, &table), 0);
+        check_table(table);
+        for (uint64_t at = 0x10000; at < 0x1000c; at++) {
+                assert_int_equal(cfa_offset(table, at), 16);
+                assert_int_equal(!!(unwind_table_find(table, at)->ra & RS_RULE_SIGNAL), at >= 0x10004 && at < 0x10008);
+        }
+}
+
 static void test_too_many_rows(_unused_ void **state) {
         const uint32_t n = UNWIND_ROWS_MAX + 2;
         _cleanup_(bytes_done) Bytes file = {}, program = {};
@@ -1081,6 +1109,7 @@ int main(void) {
                 cmocka_unit_test(test_ends),
                 cmocka_unit_test(test_dense),
                 cmocka_unit_test(test_many_places),
+                cmocka_unit_test(test_signal_beside),
                 cmocka_unit_test(test_too_many_rows),
                 cmocka_unit_test(test_known_code),
                 cmocka_unit_test(test_entry_point),
