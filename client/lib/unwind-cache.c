@@ -141,22 +141,22 @@ int unwind_cache_parse(const ElfFile *elf, const void *data, size_t size, Unwind
 /* The cache. */
 
 int unwind_cache_new(UnwindCache **ret, const char *path, uint64_t size_max) {
+        _cleanup_(cache_dir_freep) CacheDir *dir = NULL;
         UnwindCache *cache;
         int r;
 
+        r = cache_dir_new(&dir, &(CacheDirOptions){
+                                        .path = path,
+                                        .name = "unwind",
+                                        .suffix = ".table",
+                                        .size_max = size_max,
+                                });
+        if (r < 0)
+                return r;
         cache = calloc(1, sizeof(*cache));
         if (!cache)
                 return -ENOMEM;
-        r = cache_dir_new(&cache->dir, &(CacheDirOptions){
-                                               .path = path,
-                                               .name = "unwind",
-                                               .suffix = ".table",
-                                               .size_max = size_max,
-                                       });
-        if (r < 0) {
-                unwind_cache_free(cache);
-                return r;
-        }
+        cache->dir = TAKE_PTR(dir);
         *ret = cache;
         return 0;
 }
