@@ -96,7 +96,7 @@ static int demangle_cplus(const char *name, Output *output, char **ret_name) {
         return 1;
 }
 
-int symbol_demangle(const char *name, char **ret_name) {
+static int demangle(const char *name, char **ret_name) {
         char text[OUTPUT_MAX];
         Output output = { .text = text };
         int r;
@@ -110,4 +110,22 @@ int symbol_demangle(const char *name, char **ret_name) {
         if (r != 0)
                 return r < 0 ? r : 0;
         return copy_name(name, ret_name);
+}
+
+/* "@plt" is what elf-plt.c has put behind the name of what a stub calls. */
+int symbol_demangle(const char *name, char **ret_name) {
+        static const char plt[] = "@plt";
+        _cleanup_free_ char *called = NULL, *demangled = NULL;
+        size_t len = strnlen(name, INPUT_MAX), n = sizeof(plt) - 1;
+        int r;
+
+        if (name[0] != '_' || len == INPUT_MAX || len < n || memcmp(name + len - n, plt, n) != 0)
+                return demangle(name, ret_name);
+        called = strndup(name, len - n);
+        if (!called)
+                return -ENOMEM;
+        r = demangle(called, &demangled);
+        if (r < 0)
+                return r;
+        return asprintf(ret_name, "%s%s", demangled, plt) < 0 ? -ENOMEM : 0;
 }

@@ -41,3 +41,5 @@ struct ElfFile {
 int elf_file_read_at(const ElfFile *elf, uint64_t offset, void *buffer, size_t size);
 /* Does nothing where they are known. */
 int elf_file_read_sections(ElfFile *elf);
+/* By its name. -ENOENT: there is none. Sections must have been read. */
+int elf_file_find_section(const ElfFile *elf, const char *name, const ElfSection **ret);

@@ -502,7 +502,7 @@ int elf_file_read_address(const ElfFile *elf, uint64_t address, void *buffer, si
         return elf_file_read_at(elf, offset, buffer, size);
 }
 
-static int find_section_by_name(const ElfFile *elf, const char *name, const ElfSection **ret) {
+int elf_file_find_section(const ElfFile *elf, const char *name, const ElfSection **ret) {
         _cleanup_free_ char *names = NULL;
         const ElfSection *strings;
         uint32_t index = elf->header.e_shstrndx;
@@ -539,7 +539,7 @@ int elf_file_has_section(ElfFile *elf, const char *name) {
 
         r = elf_file_read_sections(elf);
         if (r >= 0)
-                r = find_section_by_name(elf, name, &section);
+                r = elf_file_find_section(elf, name, &section);
         if (r < 0)
                 return r == -ENOENT ? 0 : r;
         return section->type != SHT_NOBITS && section->size > 0;
@@ -591,7 +591,7 @@ int elf_file_read_section(ElfFile *elf, const char *name, size_t max, uint8_t **
         r = elf_file_read_sections(elf);
         if (r < 0)
                 return r;
-        r = find_section_by_name(elf, name, &section);
+        r = elf_file_find_section(elf, name, &section);
         if (r < 0)
                 return r;
         if (section->type == SHT_NOBITS)
@@ -629,7 +629,7 @@ int elf_file_get_debuglink(ElfFile *elf, char **ret_name, uint32_t *ret_crc) {
         r = elf_file_read_sections(elf);
         if (r < 0)
                 return r;
-        r = find_section_by_name(elf, ".gnu_debuglink", &section);
+        r = elf_file_find_section(elf, ".gnu_debuglink", &section);
         if (r < 0)
                 return r;
         if (section->type == SHT_NOBITS)

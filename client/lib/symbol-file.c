@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "debug-file.h"
+#include "elf-plt.h"
 
 int symbol_file_new(SymbolFile **ret, enum SymbolFileKind kind, const char *path) {
         _cleanup_(symbol_file_freep) SymbolFile *file = NULL;
@@ -62,6 +63,24 @@ static int read_debug_file(SymbolFile *file, const char *proc, const char *symbo
         return elf_file_read_symbols(debug, ELF_SYMTAB, table);
 }
 
+/* Stubs have names from what the table has, so it is sealed once more where there are such. Their trouble is not the file's. */
+static int read_stubs(SymbolFile *file, SymbolTable *table) {
+        _cleanup_(elf_plt_freep) ElfPlt *plt = NULL;
+        int added = 0, r;
+
+        r = elf_plt_new(&plt, file->elf);
+        if (r >= 0)
+                r = elf_plt_add_symbols(plt, table, /* ifuncs= */ false);
+        if (r == -ENOMEM)
+                return r;
+        r = symbol_table_seal(table, /* ends_at_next= */ true);
+        if (r >= 0 && plt)
+                added = elf_plt_add_symbols(plt, table, /* ifuncs= */ true);
+        if (r < 0 || added == -ENOMEM || added == 0)
+                return MIN(r, added);
+        return symbol_table_seal(table, /* ends_at_next= */ true);
+}
+
 static int read_symbols(SymbolFile *file, const char *proc, const char *symbol_dir, SymbolTable *table) {
         int r;
 
@@ -77,7 +96,7 @@ static int read_symbols(SymbolFile *file, const char *proc, const char *symbol_d
         r = elf_file_read_symbols(file->elf, ELF_DYNSYM, table);
         if (r < 0 && r != -ENOENT)
                 return r;
-        return symbol_table_seal(table, /* ends_at_next= */ true);
+        return read_stubs(file, table);
 }
 
 int symbol_file_load(SymbolFile *file, const char *proc, const char *symbol_dir) {

@@ -31,6 +31,14 @@ static void test_compiler_suffixes_stay(_unused_ void **state) {
         assert_demangled("_ZN3foo3barEv.cold", "foo::bar.cold");
 }
 
+static void test_stubs(_unused_ void **state) {
+        assert_demangled("_ZN3foo3barEv@plt", "foo::bar@plt");
+        assert_demangled("_RNvC7mycrate3foo@plt", "mycrate::foo@plt");
+        assert_demangled("__cxa_finalize@plt", "__cxa_finalize@plt");
+        assert_demangled("write@plt", "write@plt");
+        assert_demangled("_@plt", "_@plt");
+}
+
 static void test_rust(_unused_ void **state) {
         assert_demangled("_ZN4core3fmt9Formatter3pad17h0123456789abcdefE", "core::fmt::Formatter::pad");
         assert_demangled("_ZN4core3fmt9Formatter3pad17h0123456789abcdefE.llvm.123",
@@ -106,6 +114,7 @@ int main(void) {
         static const struct CMUnitTest tests[] = {
                 cmocka_unit_test(test_cplus),
                 cmocka_unit_test(test_compiler_suffixes_stay),
+                cmocka_unit_test(test_stubs),
                 cmocka_unit_test(test_rust),
                 cmocka_unit_test(test_others_are_copied),
                 cmocka_unit_test(test_result_that_explodes),

@@ -14,10 +14,12 @@
 
 #include <cmocka.h>
 
-#include "elf-file.h"
+#include "elf-plt.h"
+#include "jitdump.h"
 #include "perf-map.h"
 #include "symbolizer.h"
 #include "test-alloc.h"
+#include "test-jitdump.h"
 
 DEFINE_CLEANUP(Symbolizer, symbolizer_free)
 DEFINE_CLEANUP(AddressSpace, address_space_free)
@@ -85,8 +87,54 @@ static int parse_perf_map(void) {
         return r < 0 ? r : perf_map_seal(map);
 }
 
+static int parse_jitdump(void) {
+        static const TestLine lines[] = { { 0x1000, 1, "/a.js" } };
+        static const JitClock clock = { .first = { 1, 1, 1 }, .last = { 1, 1, 1 } };
+        _cleanup_(jitdump_freep) JitDump *d = NULL;
+        static TestDump dump;
+        int r;
+
+        dump_header(&dump, 0);
+        dump_debug_info(&dump, 0x1000, lines, ELEMENTSOF(lines));
+        dump_load(&dump, 100, 0x1000, 0x20, 0, "a");
+        dump_load(&dump, 200, 0x1000, 0x20, 1, "b");
+        dump_move(&dump, 300, 0x1000, 0x2000, 0x20, 1);
+        r = jitdump_new(&d);
+        if (r >= 0)
+                r = jitdump_parse(d, &clock, dump.data, dump.size);
+        return MIN(r, 0);
+}
+
+static int read_plt(void) {
+        _cleanup_(symbol_table_freep) SymbolTable *table = NULL;
+        _cleanup_(elf_file_freep) ElfFile *elf = NULL;
+        _cleanup_(elf_plt_freep) ElfPlt *plt = NULL;
+        char path[PATH_MAX];
+        int fd, r;
+
+        snprintf(path, sizeof(path), "%s/plt-lazy.so", getenv("FIXTURES"));
+        fd = open(path, O_RDONLY | O_CLOEXEC);
+        r = elf_file_new_take_fd(&elf, fd);
+        if (r < 0) {
+                close_fd(fd);
+                return r;
+        }
+        r = symbol_table_new(&table);
+        if (r >= 0)
+                r = elf_file_read_symbols(elf, ELF_SYMTAB, table);
+        if (r >= 0)
+                r = elf_plt_new(&plt, elf);
+        if (r >= 0)
+                r = elf_plt_add_symbols(plt, table, /* ifuncs= */ false);
+        if (r >= 0)
+                r = symbol_table_seal(table, true);
+        if (r >= 0)
+                r = elf_plt_add_symbols(plt, table, /* ifuncs= */ true);
+        return MIN(r, 0);
+}
+
 static int demangle(void) {
-        static const char *const names[] = {"main", "_ZN3foo3barEv", "_ZN3foo3barEv.cold",
+        static const char *const names[] = {"main", "_ZN3foo3barEv", "_ZN3foo3barEv.cold", "_ZN3foo3barEv@plt",
                                             "_RNvC7mycrate3foo"};
 
         for (size_t i = 0; i < ELEMENTSOF(names); i++) {
@@ -154,6 +202,14 @@ static void test_perf_map(_unused_ void **state) {
         fail_every_allocation(parse_perf_map);
 }
 
+static void test_plt(_unused_ void **state) {
+        fail_every_allocation(read_plt);
+}
+
+static void test_jitdump(_unused_ void **state) {
+        fail_every_allocation(parse_jitdump);
+}
+
 static void test_demangle(_unused_ void **state) {
         fail_every_allocation(demangle);
 }
@@ -166,6 +222,8 @@ int main(void) {
         static const struct CMUnitTest tests[] = {
                 cmocka_unit_test(test_elf),
                 cmocka_unit_test(test_perf_map),
+                cmocka_unit_test(test_plt),
+                cmocka_unit_test(test_jitdump),
                 cmocka_unit_test(test_demangle),
                 cmocka_unit_test(test_resolve),
                 cmocka_unit_test(test_resolve_recovers),

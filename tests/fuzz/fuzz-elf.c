@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "elf-file.h"
+#include "elf-plt.h"
 #include "fuzz.h"
 
 static void look_up(SymbolTable *table) {
@@ -28,6 +29,20 @@ static void read_symbols(ElfFile *elf, enum ElfSymbols which) {
                 look_up(table);
 }
 
+static void read_stubs(ElfFile *elf) {
+        _cleanup_(symbol_table_freep) SymbolTable *table = NULL;
+        _cleanup_(elf_plt_freep) ElfPlt *plt = NULL;
+
+        if (symbol_table_new(&table) < 0 || elf_file_read_symbols(elf, ELF_DYNSYM, table) < 0 || elf_plt_new(&plt, elf) < 0)
+                return;
+        (void) elf_plt_add_symbols(plt, table, /* ifuncs= */ false);
+        if (symbol_table_seal(table, true) < 0)
+                return;
+        (void) elf_plt_add_symbols(plt, table, /* ifuncs= */ true);
+        if (symbol_table_seal(table, true) == 0)
+                look_up(table);
+}
+
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
         _cleanup_(elf_file_freep) ElfFile *elf = NULL;
         _cleanup_free_ char *name = NULL;
@@ -44,5 +59,6 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
                 abort();
         read_symbols(elf, ELF_SYMTAB);
         read_symbols(elf, ELF_DYNSYM);
+        read_stubs(elf);
         return 0;
 }
