@@ -12,13 +12,16 @@
 #include <limits.h>
 #include <string.h>
 
+#include "jitdump.h"
 #include "mapping-list.h"
 #include "perf-map.h"
 #include "symbolizer-internal.h"
 
-/* A perf map is looked at again after this, ns, and after this many times what reading it took. */
-#define PERF_MAP_INTERVAL UINT64_C(100000000)
-#define PERF_MAP_PATIENCE 20
+/* What a JIT writes is looked at again after this, ns, and after this many times what reading it took. */
+#define JIT_INTERVAL UINT64_C(100000000)
+#define JIT_PATIENCE 20
+/* How often it is read at last, as much as is read at once. */
+#define LAST_READS_MAX 64
 
 /* More that were told, or are there no more, are not kept beside those that were read. */
 #define TOLD_MAX 16384
@@ -31,8 +34,13 @@ struct AddressSpace {
         Mappings told;     /* take precedence */
         uint64_t read_at;  /* ns CLOCK_BOOTTIME, 0: never */
         bool passed;       /* what is told from now on is newer than what was read */
-        PerfMap *perf_map;        /* NULL: not looked for, or not there */
-        uint64_t next_perf_check; /* ns, CLOCK_MONOTONIC */
+        PerfMap *perf_map;       /* NULL: not looked for, or not there */
+        JitDump *jitdump;        /* likewise */
+        MapsLine jitdump_line;   /* where it is mapped, without its path */
+        uint64_t next_jit_check; /* ns, CLOCK_MONOTONIC */
+        bool names_changed;      /* since that was last told */
+        uint64_t time;           /* of what is looked up, ns CLOCK_BOOTTIME */
+        uint64_t names_from, names_until; /* around time: what is looked up in the JIT's dump is the same all that time */
 };
 
 int address_space_new(AddressSpace **ret, Symbolizer *symbolizer, pid_t pid) {
@@ -42,6 +50,7 @@ int address_space_new(AddressSpace **ret, Symbolizer *symbolizer, pid_t pid) {
                 return -ENOMEM;
         space->symbolizer = symbolizer;
         space->pid = pid;
+        space->time = UINT64_MAX;
         *ret = space;
         return 0;
 }
@@ -71,6 +80,7 @@ AddressSpace *address_space_free(AddressSpace *space) {
         if (!space)
                 return NULL;
         perf_map_free(space->perf_map);
+        jitdump_free(space->jitdump);
         mappings_done(&space->mappings);
         mappings_done(&space->told);
         free(space);
@@ -82,8 +92,10 @@ void address_space_clear(AddressSpace *space) {
         mappings_done(&space->told);
         space->read_at = 0;
         space->passed = false;
+        space->names_changed = false;
         space->perf_map = perf_map_free(space->perf_map);
-        space->next_perf_check = 0;
+        space->jitdump = jitdump_free(space->jitdump);
+        space->next_jit_check = space->names_from = space->names_until = 0;
         space->generation++;
 }
 
@@ -143,6 +155,48 @@ static int get_file(AddressSpace *space, Refresh *refresh, const MapsLine *line,
         return symbolizer_get_file(space->symbolizer, refresh, line, ret);
 }
 
+static bool is_same_mapping(const MapsLine *a, const MapsLine *b) {
+        return a->start == b->start && a->inode == b->inode && a->dev_major == b->dev_major && a->dev_minor == b->dev_minor;
+}
+
+/* A JIT's dump has the number of its process. Whoever has inherited the mapping has not inherited what comes. */
+static int open_jitdump(AddressSpace *space, Refresh *refresh, const MapsLine *line) {
+        _cleanup_(jitdump_freep) JitDump *dump = NULL;
+        ProcessIdentity identity;
+        int fd, r;
+
+        r = process_dir_read_identity(&refresh->dir, &identity);
+        if (r < 0)
+                return r;
+        if (jitdump_path_get_pid(line->path, line->path_len) != identity.inner_pid)
+                return -ENOENT;
+        fd = symbolizer_open(space->symbolizer, refresh, line);
+        if (fd < 0)
+                return fd;
+        r = jitdump_new_take_fd(&dump, fd);
+        if (r < 0) {
+                close_fd(fd);
+                return r;
+        }
+        jitdump_free(space->jitdump);
+        space->jitdump = TAKE_PTR(dump);
+        space->jitdump_line = *line;
+        space->jitdump_line.path = NULL;
+        space->next_jit_check = 0;
+        return 0;
+}
+
+/* Having no names is no error. */
+static int look_for_jitdump(AddressSpace *space, Refresh *refresh, const MapsLine *line) {
+        int r;
+
+        if (!symbolizer_wants_names(space->symbolizer) || jitdump_path_get_pid(line->path, line->path_len) <= 0 ||
+            (space->jitdump && is_same_mapping(&space->jitdump_line, line)))
+                return 0;
+        r = open_jitdump(space, refresh, line);
+        return r == -ENOMEM ? r : 0;
+}
+
 static int read_mappings(AddressSpace *space, Refresh *refresh, const char *text, size_t size,
                          Mappings *ret) {
         MapsCursor cursor = { .next = text, .left = size };
@@ -169,6 +223,8 @@ static int read_mappings(AddressSpace *space, Refresh *refresh, const char *text
                                                  .time = space->read_at,
                                                  .file = file,
                                          });
+                if (r >= 0)
+                        r = look_for_jitdump(space, refresh, &line);
                 if (r < 0)
                         return r;
         }
@@ -214,23 +270,88 @@ static int open_perf_map_by_pid(AddressSpace *space) {
         return r;
 }
 
-/* dir NULL: to be opened where it is needed. Returns 0 or -ENOMEM: having no names is no error. */
-static int update_perf_map(AddressSpace *space, ProcessDir *dir) {
-        uint64_t start = now_ns(CLOCK_MONOTONIC), spent;
+/* dir NULL: to be opened where it is needed. */
+static int update_perf_map(AddressSpace *space, ProcessDir *dir, bool look_for_new) {
         int r = 0;
 
-        if (start < space->next_perf_check)
-                return 0;
         if (space->perf_map)
                 r = perf_map_update(space->perf_map);
-        if (!space->perf_map || r == -ESTALE) {
+        if (look_for_new && (!space->perf_map || r == -ESTALE)) {
                 r = dir ? open_perf_map(space, dir) : open_perf_map_by_pid(space);
                 if (r >= 0)
                         r = perf_map_update(space->perf_map);
         }
+        return r;
+}
+
+/* Another one is found where it is mapped. */
+static int update_jitdump(AddressSpace *space) {
+        int r;
+
+        if (!space->jitdump)
+                return 0;
+        r = jitdump_update(space->jitdump, symbolizer_get_jit_clock(space->symbolizer));
+        if (r == -ESTALE)
+                space->jitdump = jitdump_free(space->jitdump);
+        return r;
+}
+
+/* To look for a file takes longer than to look at one. Returns 0 or -ENOMEM: having no names is no error. */
+static int update_jit(AddressSpace *space, ProcessDir *dir, bool look_for_new) {
+        uint64_t start = now_ns(CLOCK_MONOTONIC), spent;
+        int dump, map;
+
+        if (start < space->next_jit_check)
+                return 0;
+        dump = update_jitdump(space);
+        map = update_perf_map(space, dir, look_for_new);
+        space->names_changed |= dump > 0 || dump == -ESTALE || map > 0;
         spent = now_ns(CLOCK_MONOTONIC) - start;
-        space->next_perf_check = start + spent + MAX(PERF_MAP_INTERVAL, spent * PERF_MAP_PATIENCE);
+        space->next_jit_check = start + spent + MAX(JIT_INTERVAL, spent * JIT_PATIENCE);
+        return dump == -ENOMEM || map == -ENOMEM ? -ENOMEM : 0;
+}
+
+int address_space_update_names(AddressSpace *space, uint64_t time) {
+        bool changed;
+        int r;
+
+        space->time = time;
+        if (!space->jitdump && !space->perf_map)
+                return 0;
+        r = update_jit(space, NULL, /* look_for_new= */ false);
+        if (r < 0)
+                return r;
+        changed = space->names_changed;
+        space->names_changed = false;
+        if (space->jitdump && (changed || time < space->names_from || time >= space->names_until)) {
+                jit_code_get_span(jitdump_get_code(space->jitdump), time, &space->names_from, &space->names_until);
+                changed = true;
+        }
+        return changed;
+}
+
+int address_space_read_last_names(AddressSpace *space) {
+        int r = 1;
+
+        for (unsigned i = 0; r > 0 && i < LAST_READS_MAX; i++)
+                r = space->jitdump ? jitdump_update(space->jitdump, symbolizer_get_jit_clock(space->symbolizer)) : 0;
         return r == -ENOMEM ? r : 0;
+}
+
+int address_space_find_late_name(AddressSpace *space, uint64_t address, uint64_t first, uint64_t until, bool final,
+                                 const char **ret_name, uint64_t *ret_offset) {
+        const JitCode *code = space->jitdump ? jitdump_get_code(space->jitdump) : NULL;
+        const char *name = NULL;
+        int r;
+
+        if (!final && (!code || jit_code_get_last_time(code) < until))
+                return -EAGAIN;
+        if (code && jit_code_is_same(code, address, first, until))
+                name = jit_code_find(code, address, until, ret_offset);
+        if (!name || !name[0])
+                return 0;
+        r = symbolizer_intern(space->symbolizer, name, ret_name);
+        return r < 0 ? r : 1;
 }
 
 static bool has_jit(const Mappings *mappings) {
@@ -273,7 +394,7 @@ static int refresh_from(AddressSpace *space, Refresh *refresh, const char *text,
         r = read_mappings(space, refresh, text, size, &mappings);
         /* Names of a process that will be gone soon are read while it is there. */
         if (r == 0 && symbolizer_wants_names(space->symbolizer) && has_jit(&mappings))
-                r = update_perf_map(space, &refresh->dir);
+                r = update_jit(space, &refresh->dir, /* look_for_new= */ true);
         if (r < 0 || mappings_equal(&space->mappings, &mappings)) {
                 mappings_done(&mappings);
                 return r;
@@ -419,14 +540,24 @@ bool address_space_pass(AddressSpace *space, uint64_t time) {
 /* ---- names ---- */
 
 static int resolve_jit(AddressSpace *space, uint64_t address, Resolved *resolved) {
-        const char *name;
+        const char *name = NULL;
         int r;
 
-        r = update_perf_map(space, NULL);
-        if (r < 0 || !space->perf_map)
+        r = update_jit(space, NULL, /* look_for_new= */ true);
+        if (r < 0)
                 return r;
-        name = perf_map_find(space->perf_map, address, &resolved->name_offset);
-        return name ? symbolizer_intern(space->symbolizer, name, &resolved->name) : 0;
+        if (space->jitdump)
+                name = jit_code_find(jitdump_get_code(space->jitdump), address, space->time, &resolved->name_offset);
+        if (!name && space->perf_map)
+                name = perf_map_find(space->perf_map, address, &resolved->name_offset);
+        if (name && name[0])
+                return symbolizer_intern(space->symbolizer, name, &resolved->name);
+        if (space->jitdump && space->time != UINT64_MAX) {
+                resolved->late = true;
+                space->names_from = MAX(space->names_from, space->time / LATE_NAMES_WINDOW * LATE_NAMES_WINDOW);
+                space->names_until = MIN(space->names_until, (space->time / LATE_NAMES_WINDOW + 1) * LATE_NAMES_WINDOW);
+        }
+        return 0;
 }
 
 /* false: it is none of an ELF file, or in no segment of it; then there is no name either. */

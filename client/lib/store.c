@@ -41,6 +41,7 @@ typedef enum Statement {
         ADD_FUNCTIONS,
         ADD_PLACE,
         ADD_PLACES,
+        NAME_PLACE,
         ADD_BRANCH,
         ADD_BRANCHES,
         ADD_TARGET,
@@ -78,6 +79,7 @@ static const char *const statement_sql[STATEMENT_MAX] = {
         [ADD_FUNCTIONS] = "INSERT OR FAIL INTO function VALUES" ROWS_TIMES(VALUES_FUNCTION),
         [ADD_PLACE] = "INSERT INTO place VALUES" VALUES_PLACE,
         [ADD_PLACES] = "INSERT OR FAIL INTO place VALUES" ROWS_TIMES(VALUES_PLACE),
+        [NAME_PLACE] = "UPDATE place SET function=?2, offset=?3 WHERE id=?1",
         [ADD_BRANCH] = "INSERT INTO branch VALUES" VALUES_BRANCH,
         [ADD_BRANCHES] = "INSERT OR FAIL INTO branch VALUES" ROWS_TIMES(VALUES_BRANCH),
         [ADD_TARGET] = "INSERT INTO target VALUES(?1,?2,?3)",
@@ -578,6 +580,26 @@ int store_add_frame(Store *store, int64_t file_id, uint64_t address, const char 
                 return 0;
         r = add_place(store, function_id, offset, ret_id);
         return r < 0 ? r : intern(&store->frames, key, *ret_id);
+}
+
+int store_name_frame(Store *store, int64_t frame_id, int64_t file_id, uint64_t address, const char *raw_name,
+                     uint64_t name_offset) {
+        sqlite3_stmt *s = store->statements[NAME_PLACE];
+        int64_t function_id;
+        int r;
+
+        if (store->failed)
+                return store->failed;
+        r = store_add_function(store, file_id, address - name_offset, /* kernel= */ false, raw_name, &function_id);
+        /* Its row may still be on its way. */
+        if (r >= 0 && frame_id > store->n_frames - (int64_t) store->batches[BATCH_PLACES].n)
+                r = batch_flush(store, BATCH_PLACES);
+        if (r < 0)
+                return r;
+        (void) sqlite3_bind_int64(s, 1, frame_id);
+        (void) sqlite3_bind_int64(s, 2, function_id);
+        (void) sqlite3_bind_int64(s, 3, (int64_t) name_offset);
+        return store_step(store, NAME_PLACE);
 }
 
 static TableKey stack_key(int64_t parent_id, int64_t frame_id) {

@@ -3,6 +3,7 @@
 
 /* What address spaces use of their symbolizer. */
 
+#include "jit-clock.h"
 #include "maps.h"
 #include "process-dir.h"
 #include "symbol-file.h"
@@ -11,6 +12,8 @@
 const char *symbolizer_get_proc(const Symbolizer *symbolizer);
 size_t symbolizer_get_maps_max(const Symbolizer *symbolizer);
 bool symbolizer_wants_names(const Symbolizer *symbolizer);
+/* As of now. */
+const JitClock *symbolizer_get_jit_clock(Symbolizer *symbolizer);
 
 /* Once over the mappings of one process. */
 typedef struct Refresh {
@@ -31,6 +34,8 @@ int symbolizer_get_file(Symbolizer *symbolizer, Refresh *refresh, const MapsLine
  * Or it was not opened, as one that is written too often, and may be now.
  */
 bool symbolizer_forget_rewritten(Symbolizer *symbolizer, SymbolFile *file, Refresh *refresh);
+/* An fd to read what a line of maps is of, whatever it is. */
+int symbolizer_open(Symbolizer *symbolizer, Refresh *refresh, const MapsLine *line);
 int symbolizer_get_unknown(Symbolizer *symbolizer, SymbolFile **ret);
 
 /* The name of address, an ELF address, in file: NULL where there is none. Fails with -ENOMEM only. */

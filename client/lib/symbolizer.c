@@ -22,6 +22,7 @@
 #include <time.h>
 
 #include "file-identity.h"
+#include "jitdump.h"
 #include "symbolizer-internal.h"
 #include "vdso.h"
 
@@ -82,6 +83,7 @@ struct Symbolizer {
         uint64_t serial; /* of the last refresh */
         uint64_t n_refused;
         bool no_map_files; /* we may not use them */
+        JitClock jit_clock;
 };
 
 /* A relative one is meant from where we are now. */
@@ -115,6 +117,7 @@ int symbolizer_new(Symbolizer **ret, const SymbolizerOptions *options) {
         s->maps_max = options ? options->maps_max : 0;
         s->read = options ? options->read : NULL;
         s->userdata = options ? options->userdata : NULL;
+        (void) symbolizer_get_jit_clock(s);
         *ret = TAKE_PTR(s);
         return 0;
 }
@@ -169,6 +172,14 @@ size_t symbolizer_get_maps_max(const Symbolizer *s) {
 
 bool symbolizer_wants_names(const Symbolizer *s) {
         return !s->read;
+}
+
+const JitClock *symbolizer_get_jit_clock(Symbolizer *s) {
+        JitClockReading now;
+
+        jit_clock_read(&now);
+        jit_clock_note(&s->jit_clock, &now);
+        return &s->jit_clock;
 }
 
 uint64_t symbolizer_get_serial(Symbolizer *s) {
@@ -597,6 +608,8 @@ static int new_file(Symbolizer *s, FileQuery *q, SymbolFile **ret) {
         /* A program may be started from memory; what is no ELF file there is a JIT's. */
         if (r < 0 && is_memory_file(q->path))
                 file->kind = SYMBOL_FILE_JIT;
+        else if (r < 0 && jitdump_path_get_pid(q->path, strlen(q->path)) > 0)
+                file->kind = SYMBOL_FILE_OTHER; /* mapped to be found, not to be run */
         else if (r < 0)
                 s->n_refused++;
         r = add_file(s, file);
@@ -713,6 +726,27 @@ int symbolizer_get_file(Symbolizer *s, Refresh *refresh, const MapsLine *line, S
         file->seen = refresh->serial;
         *ret = file;
         return 0;
+}
+
+int symbolizer_open(Symbolizer *s, Refresh *refresh, const MapsLine *line) {
+        char path[PATH_MAX + 32];
+        SymbolFile *none = NULL; /* it is opened anew, whatever is known of it */
+        FileQuery q = {
+                .refresh = refresh,
+                .line = line,
+                .path = path,
+                .bucket = &none,
+                .identities = &s->identities,
+        };
+        int r, fd;
+
+        r = maps_line_get_path(line, path, sizeof(path));
+        if (r < 0)
+                return r;
+        fd = open_by_path(&q);
+        if (fd >= 0 || !maps_path_strip_deleted(path))
+                return fd;
+        return open_by_range(s, &q);
 }
 
 int symbolizer_find_name(Symbolizer *s, SymbolFile *file, uint64_t address, const char **ret_name,

@@ -48,6 +48,7 @@ typedef struct Resolved {
         uint64_t name_offset; /* from the start of the symbol to address */
         MappedRange mapped;   /* where it lies; file NULL: in no mapping */
         bool final;           /* asked again, while its mapping is what it is, it would be the same */
+        bool late;            /* has no name, and may get one: address_space_find_late_name() */
 } Resolved;
 
 /*
@@ -142,8 +143,27 @@ size_t address_space_get_n_mappings(const AddressSpace *space);
 void address_space_get_mapping(const AddressSpace *space, size_t index, MappedRange *ret);
 
 /*
+ * What is looked up from here on was sampled at `time`, ns CLOCK_BOOTTIME; until this is called, just now. What a JIT
+ * has written since is read, as often as is not too often. Returns 1 where addresses in its code may have got other
+ * names than before, 0, or -ENOMEM.
+ */
+int address_space_update_names(AddressSpace *space, uint64_t time);
+
+/* How long, ns, one frame stands for an address whose name is still to come. Windows begin at multiples of it. */
+#define LATE_NAMES_WINDOW UINT64_C(1000000000)
+/* Reads all that a JIT has written, before the process is given up. 0 or -ENOMEM. */
+int address_space_read_last_names(AddressSpace *space);
+/*
+ * The name that an address had from first to until, both ns CLOCK_BOOTTIME, all the time. Returns 1; 0: it had none, or
+ * several; -EAGAIN: the JIT has not told of all that time yet, which is not waited for where it is final; or -ENOMEM.
+ */
+int address_space_find_late_name(AddressSpace *space, uint64_t address, uint64_t first, uint64_t until, bool final,
+                                 const char **ret_name, uint64_t *ret_offset);
+
+/*
  * Never fails for want of a name: outside every mapping it is "[unknown]", in anonymous executable
- * memory "[jit]" (with names from /tmp/perf-PID.map under the process's root, inner pid first).
+ * memory "[jit]" (with names from jit-PID.dump, which the process has mapped, or else from /tmp/perf-PID.map under the
+ * process's root, both by its inner pid).
  * return_address: look up the name one byte back, since the call is before it; Resolved.address is
  * then that of the call as well (address - 1). Returns 0 or -ENOMEM.
  */

@@ -25,6 +25,7 @@
 #include <cmocka.h>
 
 #include "symbolizer.h"
+#include "test-jitdump.h"
 #include "util.h"
 
 DEFINE_CLEANUP(Symbolizer, symbolizer_free)
@@ -436,6 +437,130 @@ static void test_jit(_unused_ void **state) {
         munmap(page, 4096);
 }
 
+static void write_dump(int fd, TestDump *dump) {
+        assert_int_equal(write(fd, dump->data, dump->size), dump->size);
+        dump->size = 0;
+}
+
+static void wait_for_clock(void) {
+        nanosleep(&(struct timespec){ .tv_nsec = 1000000 }, NULL);
+}
+
+/* What is asked at a time, as samples are. ret: whether names may be other ones than before. */
+static int assert_name_at(AddressSpace *space, uint64_t time, uint64_t address, const char *name, uint64_t offset) {
+        int r = address_space_update_names(space, time);
+
+        assert_true(r >= 0);
+        assert_resolves(space, address, name, offset);
+        return r;
+}
+
+/* Found where it is mapped, wherever that is; each name is that of its time, and one that comes late is found later. */
+static void test_jitdump(void **state) {
+        const struct timespec past_interval = { .tv_nsec = 250000000 };
+        _cleanup_symbolizer_ Symbolizer *symbolizer = NULL;
+        _cleanup_space_ AddressSpace *space = NULL;
+        _cleanup_close_ int fd = -1;
+        static TestDump dump;
+        uint64_t before, first, second, missing, offset;
+        char path[PATH_MAX];
+        const char *name;
+        Resolved resolved;
+        uint8_t *page, *marker;
+
+        page = mmap(NULL, 4096, PROT_READ | PROT_EXEC, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+        assert_ptr_not_equal(page, MAP_FAILED);
+        snprintf(path, sizeof(path), "%s/jit-%d.dump", (char *) *state, getpid());
+        fd = open(path, O_RDWR | O_CREAT | O_CLOEXEC, 0600);
+        assert_true(fd >= 0);
+        before = now_ns(CLOCK_BOOTTIME);
+        wait_for_clock();
+        dump_header(&dump, 0);
+        dump_load(&dump, now_ns(CLOCK_MONOTONIC), (uintptr_t) page, 0x40, 0, "js:first");
+        write_dump(fd, &dump);
+        marker = mmap(NULL, 4096, PROT_READ | PROT_EXEC, MAP_PRIVATE, fd, 0);
+        assert_ptr_not_equal(marker, MAP_FAILED);
+        wait_for_clock();
+        first = now_ns(CLOCK_BOOTTIME);
+
+        open_space(&symbolizer, &space, getpid(), NULL, NULL);
+        assert_int_equal(symbolizer_get_n_refused(symbolizer), 0);
+        assert_int_equal(address_space_resolve(space, (uintptr_t) page + 4, false, &resolved), 0);
+        assert_string_equal(resolved.file->path, "[jit]");
+        assert_string_equal(resolved.name, "js:first");
+        assert_int_equal(assert_name_at(space, first, (uintptr_t) page + 4, "js:first", 4), 1);
+        assert_int_equal(assert_name_at(space, first, (uintptr_t) page + 4, "js:first", 4), 0);
+        assert_name_at(space, before, (uintptr_t) page + 4, NULL, 0);
+
+        /* Replaced, and something beside it; the time at which it was comes first. */
+        missing = first;
+        assert_name_at(space, missing, (uintptr_t) page + 0x80, NULL, 0);
+        assert_int_equal(address_space_resolve(space, (uintptr_t) page + 0x80, false, &resolved), 0);
+        assert_true(resolved.late);
+        assert_int_equal(address_space_find_late_name(space, (uintptr_t) page, first, first + 1, false, &name, &offset), -EAGAIN);
+        dump_load(&dump, now_ns(CLOCK_MONOTONIC), (uintptr_t) page, 0x40, 1, "js:second");
+        dump_load(&dump, now_ns(CLOCK_MONOTONIC), (uintptr_t) page + 0x80, 0x40, 2, "js:beside");
+        write_dump(fd, &dump);
+        wait_for_clock();
+        second = now_ns(CLOCK_BOOTTIME);
+        nanosleep(&past_interval, NULL);
+        assert_int_equal(assert_name_at(space, first, (uintptr_t) page + 4, "js:first", 4), 1);
+        assert_int_equal(assert_name_at(space, second, (uintptr_t) page + 4, "js:second", 4), 1);
+        assert_int_equal(assert_name_at(space, second, (uintptr_t) page + 0x84, "js:beside", 4), 0);
+
+        assert_int_equal(address_space_find_late_name(space, (uintptr_t) page + 1, first, first + 1, false, &name, &offset), 1);
+        assert_string_equal(name, "js:first");
+        assert_int_equal(offset, 1);
+        /* Both were there in that time, or none at first. */
+        assert_int_equal(address_space_find_late_name(space, (uintptr_t) page, first, second, true, &name, &offset), 0);
+        assert_int_equal(address_space_find_late_name(space, (uintptr_t) page, before, first, true, &name, &offset), 0);
+
+        /* The last of it is read at once. */
+        dump_load(&dump, now_ns(CLOCK_MONOTONIC), (uintptr_t) page + 0xc0, 0x40, 3, "js:last");
+        write_dump(fd, &dump);
+        assert_int_equal(address_space_read_last_names(space), 0);
+        assert_int_equal(address_space_find_late_name(space, (uintptr_t) page + 0xc0, now_ns(CLOCK_BOOTTIME), UINT64_MAX, true,
+                                                      &name, &offset), 1);
+        assert_string_equal(name, "js:last");
+        munmap(marker, 4096);
+        munmap(page, 4096);
+}
+
+/* One with another process's number, as a child has it, and one that is no such file. */
+static void test_no_jitdump(void **state) {
+        static TestDump dump;
+        uint8_t *page, *marker;
+        char path[PATH_MAX];
+
+        page = mmap(NULL, 4096, PROT_READ | PROT_EXEC, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+        assert_ptr_not_equal(page, MAP_FAILED);
+        for (int i = 0; i < 2; i++) {
+                _cleanup_symbolizer_ Symbolizer *symbolizer = NULL;
+                _cleanup_space_ AddressSpace *space = NULL;
+                _cleanup_close_ int fd = -1;
+                Resolved resolved;
+
+                snprintf(path, sizeof(path), "%s/jit-%d.dump", (char *) *state, i == 0 ? 1 : getpid());
+                fd = open(path, O_RDWR | O_CREAT | O_CLOEXEC, 0600);
+                assert_true(fd >= 0);
+                dump_header(&dump, 0);
+                dump_load(&dump, 0, (uintptr_t) page, 0x40, 0, "not ours");
+                if (i == 1)
+                        dump.data[0] = 'x';
+                write_dump(fd, &dump);
+                marker = mmap(NULL, 4096, PROT_READ | PROT_EXEC, MAP_PRIVATE, fd, 0);
+                assert_ptr_not_equal(marker, MAP_FAILED);
+                open_space(&symbolizer, &space, getpid(), NULL, NULL);
+                assert_resolves(space, (uintptr_t) page, NULL, 0);
+                assert_int_equal(address_space_resolve(space, (uintptr_t) marker, false, &resolved), 0);
+                assert_string_equal(resolved.file->path, path);
+                assert_null(resolved.name);
+                assert_int_equal(symbolizer_get_n_refused(symbolizer), 0);
+                munmap(marker, 4096);
+        }
+        munmap(page, 4096);
+}
+
 static void *sleep_on(void *pipe_fd) {
         char c;
 
@@ -766,6 +891,8 @@ int main(void) {
                 cmocka_unit_test(test_ourselves),
                 cmocka_unit_test(test_vdso),
                 cmocka_unit_test(test_jit),
+                cmocka_unit_test_setup_teardown(test_jitdump, set_up_directory, tear_down_directory),
+                cmocka_unit_test_setup_teardown(test_no_jitdump, set_up_directory, tear_down_directory),
                 cmocka_unit_test(test_leader_is_gone),
                 cmocka_unit_test(test_zombie),
                 cmocka_unit_test_setup_teardown(test_fds_are_bounded, set_up_directory, tear_down_directory),

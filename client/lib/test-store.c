@@ -57,6 +57,24 @@ static void test_ids_and_interning(void **state) {
         assert_int_equal(count_rows(place->file, "stack"), 2);
 }
 
+/* Whether its row is in the file already or not, and whether the function is new or not. */
+static void test_name_frame(void **state) {
+        Place *place = *state;
+        int64_t thread, stack, frames[3];
+        Store *store = store_with_one_stack(place->file, &thread, &stack);
+
+        for (size_t i = 0; i < ELEMENTSOF(frames); i++)
+                assert_return_code(store_add_frame_once(store, 1, 0x2000 + i, NULL, 0, false, &frames[i]), 0);
+        assert_return_code(store_name_frame(store, frames[1], 1, 0x2001, "late", 1), 0);
+        assert_return_code(store_commit(store), 0);
+        assert_return_code(store_name_frame(store, frames[2], 1, 0x2002, "late", 2), 0);
+        assert_null(store_free(store));
+        assert_int_equal(count_rows(place->file, "frame WHERE symbol IS NULL AND address = 0x2000"), 1);
+        assert_int_equal(count_rows(place->file, "frame JOIN symbol ON symbol.id = symbol "
+                                                 "WHERE name = CAST('late' AS BLOB) AND offset > 0 AND address = 0x2000 + offset"), 2);
+        assert_int_equal(count_rows(place->file, "function WHERE name = CAST('late' AS BLOB)"), 1);
+}
+
 static sqlite3 *open_as_others(const char *path) {
         sqlite3 *db;
 
@@ -696,6 +714,7 @@ static void test_documented_query(void **state) {
 int main(void) {
         const struct CMUnitTest tests[] = {
                 cmocka_unit_test_setup_teardown(test_ids_and_interning, place_setup, place_teardown),
+                cmocka_unit_test_setup_teardown(test_name_frame, place_setup, place_teardown),
                 cmocka_unit_test_setup_teardown(test_branches, place_setup, place_teardown),
                 cmocka_unit_test_setup_teardown(test_frames, place_setup, place_teardown),
                 cmocka_unit_test_setup_teardown(test_samples, place_setup, place_teardown),

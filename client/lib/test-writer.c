@@ -27,10 +27,20 @@ struct Symbolizer {
         unsigned refreshes;
         unsigned resolved; /* addresses that were asked for by name */
         bool not_final;
+        bool late, told;    /* names are still to come, and have come */
+        bool names_changed; /* the next time it is asked */
+        unsigned last_reads;
         int refresh_result;
         unsigned file; /* the one the next refresh finds */
         unsigned rewritten; /* the one that stands in the file that is told next, 0: none */
 };
+
+static bool steal_flag(bool *flag) {
+        bool set = *flag;
+
+        *flag = false;
+        return set;
+}
 
 /* What is told has the number of its file as inode. */
 struct AddressSpace {
@@ -172,8 +182,34 @@ int address_space_resolve(AddressSpace *space, uint64_t address, bool return_add
         if (ret->mapped.file) {
                 ret->name = ret->address >> 12 < ELEMENTSOF(names) ? names[ret->address >> 12] : NULL;
                 ret->name_offset = ret->address & 0xfff;
+                if (space->symbolizer->late) {
+                        ret->name = NULL;
+                        ret->late = true;
+                }
         }
         return 0;
+}
+
+int address_space_update_names(AddressSpace *space, uint64_t time) {
+        (void) time;
+        return steal_flag(&space->symbolizer->names_changed);
+}
+
+int address_space_read_last_names(AddressSpace *space) {
+        space->symbolizer->last_reads++;
+        return 0;
+}
+
+int address_space_find_late_name(AddressSpace *space, uint64_t address, uint64_t first, uint64_t until, bool final,
+                                 const char **ret_name, uint64_t *ret_offset) {
+        assert_true(first < until && until - first <= LATE_NAMES_WINDOW);
+        if (!space->symbolizer->told)
+                return final ? 0 : -EAGAIN;
+        if (address >> 12 >= ELEMENTSOF(names))
+                return 0;
+        *ret_name = names[address >> 12];
+        *ret_offset = address & 0xfff;
+        return 1;
 }
 
 /* ---- fixture ---- */
@@ -842,6 +878,60 @@ static void test_places_are_asked_for_once(void **state) {
         expect(f, "SELECT count(*) - count(DISTINCT file || ' ' || address) FROM frame", "0");
 }
 
+#define NAMES "SELECT address, CAST(name AS TEXT), offset FROM frame LEFT JOIN symbol ON symbol.id = symbol ORDER BY frame.id"
+
+static void late_sample(Fixture *f, uint64_t time, uint64_t leaf) {
+        RingsideRecord record = {
+                .type = RINGSIDE_SAMPLE, .time = time, .pid = PID, .tid = PID, .sample = { .leaf = leaf, .stack = 10 },
+        };
+
+        assert_return_code(writer_handle(f->writer, &record), 0);
+}
+
+/* Names that a JIT writes later are those of what was stored before, one frame for each window of time. */
+static void test_late_names(void **state) {
+        Fixture *f = *state;
+
+        f->weighed = true; /* and is counted anew */
+        f->symbolizer.late = f->symbolizer.not_final = true;
+        process_event(f, RINGSIDE_PROCESS_SEEN, PID, PID, 0, 500, "prog");
+        STACK(f, 10, 0x2010, 0x8010);
+        late_sample(f, 6000, 0x3000);
+        late_sample(f, 6001, 0x3000);
+        f->symbolizer.names_changed = true; /* the window is over, and still there is none */
+        late_sample(f, LATE_NAMES_WINDOW, 0x3000);
+        assert_int_equal(f->symbolizer.last_reads, 0);
+        f->symbolizer.names_changed = f->symbolizer.told = true;
+        late_sample(f, LATE_NAMES_WINDOW + 1, 0x3000);
+        assert_return_code(store_commit(f->store), 0);
+        expect(f, NAMES, "32783|NULL|0 8207|work|15 12288|leaf|0 32783|NULL|0 8207|work|15 12288|leaf|0 "
+                         "32783|NULL|0 8207|work|15 12288|leaf|0");
+}
+
+/* At the end of the recording, and where the process becomes another program. */
+static void test_last_names(void **state) {
+        Fixture *f = *state;
+        const RingsideRow *rows;
+        size_t n;
+
+        f->weighed = true;
+        f->symbolizer.late = f->symbolizer.not_final = true;
+        process_event(f, RINGSIDE_PROCESS_SEEN, PID, PID, 0, 500, "prog");
+        sample(f, PID, PID, 0x3000, 0, RINGSIDE_WALK_COMPLETE);
+        f->symbolizer.told = true;
+        process_event(f, RINGSIDE_PROCESS_EXEC, PID, PID, 0, 500, "other");
+        assert_int_equal(f->symbolizer.last_reads, 1);
+        sample(f, PID, PID, 0x2000, 0, RINGSIDE_WALK_COMPLETE);
+        f->symbolizer.told = false;
+        process_event(f, RINGSIDE_PROCESS_EXEC, PID, PID, 0, 500, "third");
+        f->symbolizer.told = true;
+        sample(f, PID, PID, 0x2000, 0, RINGSIDE_WALK_COMPLETE);
+        sample(f, PID, PID, 0x3008, 0, RINGSIDE_WALK_COMPLETE);
+        expect(f, NAMES, "12288|leaf|0 8192|NULL|0 8192|work|0 12296|leaf|8");
+        assert_int_equal(f->symbolizer.last_reads, 3);
+        assert_int_equal(writer_get_rows(f->writer, &rows, &n), -EFBIG);
+}
+
 /*
  * The kernel tells the end before it takes the memory: what is sampled then is still the process. One that went
  * out of sight, or another that has its number, is not.
@@ -1105,7 +1195,7 @@ int main(void) {
                 TEST(test_wait_and_contradict), TEST(test_wait_and_rewrite), TEST(test_wait_and_exec), TEST(test_wait_in_vain),
                 TEST(test_wait_is_bounded), TEST(test_mappings), TEST(test_stacks_in_a_row),
                 TEST(test_stacks_in_a_row_of_others), TEST(test_stacks_in_a_row_replaced), TEST(test_places_are_asked_for_once),
-                TEST(test_weights), TEST(test_seen_after_its_end),
+                TEST(test_weights), TEST(test_late_names), TEST(test_last_names), TEST(test_seen_after_its_end),
                 cmocka_unit_test(test_functions_are_bounded),
         };
 

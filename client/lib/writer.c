@@ -14,6 +14,7 @@
 #include <string.h>
 
 #include "kernel-frames.h"
+#include "late-names.h"
 #include "processes.h"
 #include "raw-stacks.h"
 #include "self-counts.h"
@@ -64,6 +65,8 @@ struct Writer {
         KernelFrames kernel;
         int64_t truncated_frame_id;
         SelfCounts self;
+        LateNames late;
+        bool renamed; /* what was counted had another name, or none */
         uint64_t period; /* the weight of a sample without one */
         Trail last;
         WriterStatistics statistics;
@@ -134,7 +137,7 @@ static bool outcome_guessed(uint64_t outcome) {
         return outcome & 4;
 }
 
-static int settle_process(Process *process, void *userdata);
+static int leave_process(Process *process, void *userdata);
 
 DEFINE_CLEANUP(Writer, writer_free)
 
@@ -146,7 +149,7 @@ int writer_new(Writer **ret, Store *store, Symbolizer *symbolizer, uint64_t star
         writer->store = store;
         writer->period = 1;
         processes_init(&writer->processes, store, symbolizer, start);
-        writer->processes.leaving = settle_process;
+        writer->processes.leaving = leave_process;
         writer->processes.userdata = writer;
         raw_stacks_init(&writer->raw_stacks, RAW_STACKS_BYTES);
         kernel_frames_init(&writer->kernel, store);
@@ -160,6 +163,7 @@ Writer *writer_free(Writer *writer) {
         processes_done(&writer->processes);
         raw_stacks_done(&writer->raw_stacks);
         self_counts_done(&writer->self);
+        late_names_done(&writer->late);
         kernel_frames_done(&writer->kernel);
         table_done(&writer->resolved);
         table_done(&writer->places);
@@ -440,8 +444,23 @@ static int store_place(Writer *writer, Frame *f) {
         return table_put(&writer->places, place_key(f), (uint64_t) f->id << 1 | f->start);
 }
 
+/* Without a name, which is still to come. */
+static int store_late(Writer *writer, Process *process, Frame *f, int64_t time) {
+        uint64_t at = (uint64_t) time + writer->processes.start;
+        int64_t file_id;
+        int r;
+
+        f->id = late_names_get(&writer->late, process, f->resolved.address, at);
+        if (f->id != 0)
+                return 0;
+        r = get_file_id(writer, f->resolved.file, &file_id);
+        if (r >= 0)
+                r = store_add_frame_once(writer->store, file_id, f->resolved.address, NULL, 0, false, &f->id);
+        return r < 0 ? r : late_names_add(&writer->late, process, f->resolved.address, at, file_id, f->id);
+}
+
 /* With its mapping: one may have tens of thousands of which hardly any is ever sampled. */
-static int frame_store(Writer *writer, const Process *process, Frame *f, int64_t time) {
+static int frame_store(Writer *writer, Process *process, Frame *f, int64_t time) {
         int r = 0;
 
         if (f->shared)
@@ -450,7 +469,9 @@ static int frame_store(Writer *writer, const Process *process, Frame *f, int64_t
                 return kernel_frames_store(&writer->kernel, f->address, f->interrupted, &f->id);
         if (f->resolved.mapped.file)
                 r = write_mapping(writer, process, &f->resolved.mapped, time);
-        return r >= 0 && f->id == 0 ? store_place(writer, f) : r;
+        if (r < 0 || f->id != 0)
+                return r;
+        return f->resolved.late ? store_late(writer, process, f, time) : store_place(writer, f);
 }
 
 static int store_truncated(Writer *writer, int64_t *ret) {
@@ -465,7 +486,7 @@ static int store_truncated(Writer *writer, int64_t *ret) {
 }
 
 /* *ret_callers: where the innermost is called from, 0: there is nothing else. */
-static int chain_store(Writer *writer, const Process *process, Chain *chain, int64_t time, int64_t *ret,
+static int chain_store(Writer *writer, Process *process, Chain *chain, int64_t time, int64_t *ret,
                        int64_t *ret_callers) {
         int64_t frame_ids[FRAMES_MAX], stack_ids[FRAMES_MAX], root_id = 0, stack_id;
         Trail *last = &writer->last;
@@ -529,13 +550,13 @@ static int count_as(Writer *writer, Process *process, const Frame *f, bool trunc
         if (f && f->kernel) {
                 r = kernel_frames_find(&writer->kernel, f->address, f->interrupted, &kernel);
                 if (r >= 0)
-                        place = (FunctionPlace){ kernel.name, kernel.path, kernel.address, true };
+                        place = (FunctionPlace){ .symbol = kernel.name, .path = kernel.path, .address = kernel.address, .kernel = true };
         } else if (f) {
                 resolved = f->resolved;
                 if (f->final && !resolved.name)
                         r = address_space_resolve(process->space, f->address, !f->interrupted, &resolved);
                 if (r >= 0)
-                        place = (FunctionPlace){ resolved.name, resolved.file->path, resolved.address, false };
+                        place = (FunctionPlace){ .symbol = resolved.name, .path = resolved.file->path, .address = resolved.address };
         }
         if (r < 0)
                 return r;
@@ -684,18 +705,38 @@ static int resolve(Writer *writer, Process *process, const RingsideRecord *recor
 
 /* ---- samples ---- */
 
+static int settle_names(Writer *writer, Process *process, bool final) {
+        int r = 0;
+
+        if (process->n_late == 0)
+                return 0;
+        if (final)
+                r = address_space_read_last_names(process->space);
+        if (r >= 0)
+                r = late_names_settle(&writer->late, writer->store, process, final);
+        writer->renamed |= r > 0;
+        return MIN(r, 0);
+}
+
 /* outcome 0: the sample waits. */
 static int sample_resolve(Writer *writer, Process *process, const RingsideRecord *record, Patience patience,
                           uint64_t *ret) {
         Asked asked = {
-                .key = {
-                        .a = process->version << 8 | (unsigned) record->sample.walk_end << 1 | record->sample.kernel_mode,
-                        .b = record->sample.stack,
-                        .c = record->sample.leaf,
-                },
+                .key = { .b = record->sample.stack, .c = record->sample.leaf },
                 .raw = record->sample.stack != 0 ? raw_stacks_get(&writer->raw_stacks, record->sample.stack) : NULL,
         };
+        int r;
 
+        r = address_space_update_names(process->space, record->time);
+        if (r < 0)
+                return r;
+        if (r > 0) {
+                process_invalidate(&writer->processes, process);
+                r = settle_names(writer, process, /* final= */ false);
+                if (r < 0)
+                        return r;
+        }
+        asked.key.a = process->version << 8 | (unsigned) record->sample.walk_end << 1 | record->sample.kernel_mode;
         *ret = recall(writer, process, &asked);
         if (outcome_function(*ret) != 0) /* else it is that of callers alone */
                 return 0;
@@ -745,9 +786,7 @@ static int waiting_resolve(Writer *writer, WaitingSample *sample, Patience patie
 }
 
 /* A process is about to change what its addresses mean: its samples are resolved as it is now. */
-static int settle_process(Process *process, void *userdata) {
-        Writer *writer = userdata;
-
+static int settle_process(Process *process, Writer *writer) {
         for (size_t i = 0; i < writer->waiting.n && process->n_waiting > 0; i++) {
                 WaitingSample *sample = waiting_get(&writer->waiting, i);
                 int r;
@@ -759,6 +798,13 @@ static int settle_process(Process *process, void *userdata) {
                         return r;
         }
         return 0;
+}
+
+/* It is about to go, or to be another program: what is not known of it by now never will be. */
+static int leave_process(Process *process, void *userdata) {
+        int r = settle_process(process, userdata);
+
+        return r < 0 ? r : settle_names(userdata, process, /* final= */ true);
 }
 
 /* Stores what has waited, up to the first that still does. now: ns CLOCK_MONOTONIC, 0: not looked at. */
@@ -908,11 +954,18 @@ int writer_tick(Writer *writer) {
 }
 
 int writer_flush(Writer *writer) {
-        return drain(writer, 0, /* all= */ true);
+        TableEntry entry;
+        size_t pos = 0;
+        int r;
+
+        r = drain(writer, 0, /* all= */ true);
+        while (r >= 0 && writer->late.n > 0 && table_next(&writer->processes.by_pid, &pos, &entry))
+                r = settle_names(writer, (Process *) (uintptr_t) entry.value, /* final= */ true);
+        return r;
 }
 
 int writer_get_rows(Writer *writer, const RingsideRow **ret, size_t *ret_n) {
-        return self_counts_get_rows(&writer->self, ret, ret_n);
+        return writer->renamed ? -EFBIG : self_counts_get_rows(&writer->self, ret, ret_n);
 }
 
 void writer_get_statistics(const Writer *writer, WriterStatistics *ret) {
