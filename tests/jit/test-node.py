@@ -1,0 +1,100 @@
+#!/usr/bin/python3
+# SPDX-License-Identifier: LGPL-2.1-or-later
+"""
+A JIT as it is: node's functions have their names from what node writes for perf, whichever way, and where it writes nothing
+their frames are there all the same. Runs inside bus-env.
+"""
+
+import os
+import shutil
+import sys
+import tempfile
+
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "truth"))
+
+from truth import Recording, as_user, check, exit_status  # pylint: disable=wrong-import-position
+
+# One calls the other; the time each takes itself is not to be in any ratio to the sampling period.
+SCRIPT = """
+function hot_inner(n) {
+    let x = n;
+    for (let i = 0; i < n; i++)
+        x = (x * 31 + i) % 1000003;
+    return x;
+}
+function hot_outer(n) {
+    let x = hot_inner(n);
+    for (let i = 0; i < n; i++)
+        x = (x * 17 + i) % 1000033;
+    return x;
+}
+let sum = 0, n = 1;
+while (process.cpuUsage().user < 1500000) {
+    n = (n * 7919 + 13) % 65537;
+    sum += hot_outer(n);
+}
+process.exitCode = sum < 0 ? 1 : 0;
+"""
+COMMON = ["--no-turbo-inlining"]  # else there is but one function
+FUNCTIONS = ["hot_inner", "hot_outer"]
+LEAST = 15.0  # percent of all samples, far below what either has
+UNNAMED_MOST = 10.0
+
+
+def called(name):
+    """JS:*hot_inner /path:2:18 and LazyCompile:*hot_inner ..., or without any name [jit]+0x1234."""
+    return name.split()[0].lstrip("*").split(":")[-1].lstrip("~^+*") if " " in name else name
+
+
+def record(directory, name, *options):
+    return Recording(directory, name, "--", "env", "-C", directory, "node", *COMMON, *options, "script.js")
+
+
+def shares(recording):
+    """{function: percent of samples it was in}, and the percent that ended in code without a name."""
+    report = recording.report("function")
+    rows = [row for row in report["rows"] if row["file"] == "[jit]"]
+    totals = {}
+    for row in rows:
+        totals[called(row["name"])] = totals.get(called(row["name"]), 0) + 100.0 * row["total_samples"] / report["samples"]
+    unnamed = sum(row["self_samples"] for row in rows if row["name"].startswith("[jit]+0x"))
+    return totals, 100.0 * unnamed / report["samples"]
+
+
+def check_named(title, recording):
+    totals, unnamed = shares(recording)
+    for function in FUNCTIONS:
+        share = totals.get(function, 0.0)
+        check(share >= LEAST, f"{title}: {function} has {share:.1f} %, to be {LEAST} % at least")
+    check(unnamed <= UNNAMED_MOST, f"{title}: {unnamed:.1f} % in code without a name, to be {UNNAMED_MOST} % at most")
+    stacks = as_user("ringside", "export", "--format=collapsed", recording.path).splitlines()
+    both = sum(int(line.rpartition(" ")[2]) for line in stacks
+               if 0 <= line.find("hot_outer") < line.find("hot_inner"))
+    check(both > 0, f"{title}: {both} samples show who called hot_inner")
+
+
+def check_unnamed(recording):
+    """Frames of code that nobody tells of stay, so that who called it and what it calls do not look adjacent."""
+    totals, unnamed = shares(recording)
+    check(unnamed >= 2 * LEAST, f"nothing written: {unnamed:.1f} % in code without a name")
+    check(not any(function in totals for function in FUNCTIONS), "nothing written: and nothing is made up")
+
+
+def main():
+    if not shutil.which("node"):
+        print("not installed: node (tests/setup.sh installs it)")
+        return 1 if os.environ.get("RINGSIDE_MUST_RUN") == "1" else 77
+    with tempfile.TemporaryDirectory(prefix="ringside-node-") as directory:
+        os.chmod(directory, 0o777)
+        with open(directory + "/script.js", "w", encoding="ascii") as f:
+            f.write(SCRIPT)
+        check_named("perf map", record(directory, "map", "--perf-basic-prof"))
+        check_named("jitdump", record(directory, "dump", "--perf-prof"))
+        check(any(name.startswith("jit-") and name.endswith(".dump") for name in os.listdir(directory)),
+              "jitdump: there was one")
+        check_unnamed(record(directory, "none"))
+    return exit_status()
+
+
+if __name__ == "__main__":
+    sys.exit(main())
