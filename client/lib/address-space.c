@@ -17,11 +17,14 @@
 #include "perf-map.h"
 #include "symbolizer-internal.h"
 
-/* What a JIT writes is looked at again after this, ns, and after this many times what reading it took. */
+/* A JIT's files are looked for again after this, ns, and read again after this many times what reading them took. */
 #define JIT_INTERVAL UINT64_C(100000000)
 #define JIT_PATIENCE 20
 /* How often it is read at last, as much as is read at once. */
 #define LAST_READS_MAX 64
+/* ns: what a JIT has not told of yet is told apart by such windows of time, longer ones the longer it is silent. */
+#define LATE_WINDOW UINT64_C(1000000000)
+#define LATE_WINDOW_SHARE 4
 
 /* More that were told, or are there no more, are not kept beside those that were read. */
 #define TOLD_MAX 16384
@@ -37,7 +40,12 @@ struct AddressSpace {
         PerfMap *perf_map;       /* NULL: not looked for, or not there */
         JitDump *jitdump;        /* likewise */
         MapsLine jitdump_line;   /* where it is mapped, without its path */
-        uint64_t next_jit_check; /* ns, CLOCK_MONOTONIC */
+        uint64_t next_map_look;  /* ns CLOCK_MONOTONIC: not before */
+        uint64_t next_jit_read;  /* likewise */
+        uint64_t jit_read_at;    /* ns CLOCK_BOOTTIME: what was sampled before needs no other reading */
+        uint64_t jitdump_opened; /* when it was, likewise */
+        uint64_t newest;         /* likewise: of all that was looked up */
+        uint64_t late_end;       /* likewise: address_space_get_late_end() */
         bool names_changed;      /* since that was last told */
         uint64_t time;           /* of what is looked up, ns CLOCK_BOOTTIME */
         uint64_t names_from, names_until; /* around time: what is looked up in the JIT's dump is the same all that time */
@@ -50,7 +58,7 @@ int address_space_new(AddressSpace **ret, Symbolizer *symbolizer, pid_t pid) {
                 return -ENOMEM;
         space->symbolizer = symbolizer;
         space->pid = pid;
-        space->time = UINT64_MAX;
+        space->time = space->late_end = UINT64_MAX;
         *ret = space;
         return 0;
 }
@@ -95,7 +103,9 @@ void address_space_clear(AddressSpace *space) {
         space->names_changed = false;
         space->perf_map = perf_map_free(space->perf_map);
         space->jitdump = jitdump_free(space->jitdump);
-        space->next_jit_check = space->names_from = space->names_until = 0;
+        space->next_map_look = space->next_jit_read = space->jit_read_at = space->newest = 0;
+        space->late_end = UINT64_MAX;
+        space->names_from = space->names_until = 0;
         space->generation++;
 }
 
@@ -159,6 +169,22 @@ static bool is_same_mapping(const MapsLine *a, const MapsLine *b) {
         return a->start == b->start && a->inode == b->inode && a->dev_major == b->dev_major && a->dev_minor == b->dev_minor;
 }
 
+/* Another one is found where it is mapped. 0 or -ENOMEM. */
+static int update_jitdump(AddressSpace *space) {
+        int r;
+
+        if (!space->jitdump)
+                return 0;
+        r = jitdump_update(space->jitdump, symbolizer_get_jit_clock(space->symbolizer));
+        if (r == -ESTALE)
+                space->jitdump = jitdump_free(space->jitdump);
+        if (r > 0 || r == -ESTALE) {
+                space->names_changed = true;
+                space->late_end = space->newest;
+        }
+        return r == -ENOMEM ? r : 0;
+}
+
 /* A JIT's dump has the number of its process. Whoever has inherited the mapping has not inherited what comes. */
 static int open_jitdump(AddressSpace *space, Refresh *refresh, const MapsLine *line) {
         _cleanup_(jitdump_freep) JitDump *dump = NULL;
@@ -182,8 +208,8 @@ static int open_jitdump(AddressSpace *space, Refresh *refresh, const MapsLine *l
         space->jitdump = TAKE_PTR(dump);
         space->jitdump_line = *line;
         space->jitdump_line.path = NULL;
-        space->next_jit_check = 0;
-        return 0;
+        space->jitdump_opened = now_ns(CLOCK_BOOTTIME);
+        return update_jitdump(space);
 }
 
 /* Having no names is no error. */
@@ -270,44 +296,44 @@ static int open_perf_map_by_pid(AddressSpace *space) {
         return r;
 }
 
-/* dir NULL: to be opened where it is needed. */
-static int update_perf_map(AddressSpace *space, ProcessDir *dir, bool look_for_new) {
-        int r = 0;
+/* As of now. -ESTALE: it is another file, which is found by its name. */
+static int update_perf_map(AddressSpace *space) {
+        int r = space->perf_map ? perf_map_update(space->perf_map) : 0;
 
-        if (space->perf_map)
-                r = perf_map_update(space->perf_map);
-        if (look_for_new && (!space->perf_map || r == -ESTALE)) {
-                r = dir ? open_perf_map(space, dir) : open_perf_map_by_pid(space);
-                if (r >= 0)
-                        r = perf_map_update(space->perf_map);
-        }
+        space->names_changed |= r > 0;
         return r;
 }
 
-/* Another one is found where it is mapped. */
-static int update_jitdump(AddressSpace *space) {
+/* dir NULL: to be opened where it is needed. To look for a file takes longer than to look at one. 0 or -ENOMEM. */
+static int look_for_perf_map(AddressSpace *space, ProcessDir *dir) {
+        uint64_t start = now_ns(CLOCK_MONOTONIC), spent;
         int r;
 
-        if (!space->jitdump)
+        if (start < space->next_map_look)
                 return 0;
-        r = jitdump_update(space->jitdump, symbolizer_get_jit_clock(space->symbolizer));
-        if (r == -ESTALE)
-                space->jitdump = jitdump_free(space->jitdump);
-        return r;
+        r = update_perf_map(space);
+        if (!space->perf_map || r == -ESTALE) {
+                r = dir ? open_perf_map(space, dir) : open_perf_map_by_pid(space);
+                if (r >= 0)
+                        r = update_perf_map(space);
+        }
+        spent = now_ns(CLOCK_MONOTONIC) - start;
+        space->next_map_look = start + spent + MAX(JIT_INTERVAL, spent * JIT_PATIENCE);
+        return r == -ENOMEM ? r : 0;
 }
 
-/* To look for a file takes longer than to look at one. Returns 0 or -ENOMEM: having no names is no error. */
-static int update_jit(AddressSpace *space, ProcessDir *dir, bool look_for_new) {
+/* What was written since may be what was sampled. 0 or -ENOMEM. */
+static int read_on(AddressSpace *space) {
         uint64_t start = now_ns(CLOCK_MONOTONIC), spent;
         int dump, map;
 
-        if (start < space->next_jit_check)
+        if (start < space->next_jit_read)
                 return 0;
+        space->jit_read_at = now_ns(CLOCK_BOOTTIME);
         dump = update_jitdump(space);
-        map = update_perf_map(space, dir, look_for_new);
-        space->names_changed |= dump > 0 || dump == -ESTALE || map > 0;
+        map = update_perf_map(space);
         spent = now_ns(CLOCK_MONOTONIC) - start;
-        space->next_jit_check = start + spent + MAX(JIT_INTERVAL, spent * JIT_PATIENCE);
+        space->next_jit_read = start + spent + spent * JIT_PATIENCE;
         return dump == -ENOMEM || map == -ENOMEM ? -ENOMEM : 0;
 }
 
@@ -316,11 +342,13 @@ int address_space_update_names(AddressSpace *space, uint64_t time) {
         int r;
 
         space->time = time;
+        space->late_end = UINT64_MAX;
         if (!space->jitdump && !space->perf_map)
                 return 0;
-        r = update_jit(space, NULL, /* look_for_new= */ false);
+        r = time >= space->jit_read_at ? read_on(space) : 0;
         if (r < 0)
                 return r;
+        space->newest = MAX(space->newest, time);
         changed = space->names_changed;
         space->names_changed = false;
         if (space->jitdump && (changed || time < space->names_from || time >= space->names_until)) {
@@ -331,11 +359,22 @@ int address_space_update_names(AddressSpace *space, uint64_t time) {
 }
 
 int address_space_read_last_names(AddressSpace *space) {
-        int r = 1;
+        const JitCode *code = space->jitdump ? jitdump_get_code(space->jitdump) : NULL;
+        size_t before;
+        int r = 0;
 
-        for (unsigned i = 0; r > 0 && i < LAST_READS_MAX; i++)
-                r = space->jitdump ? jitdump_update(space->jitdump, symbolizer_get_jit_clock(space->symbolizer)) : 0;
-        return r == -ENOMEM ? r : 0;
+        for (unsigned i = 0; code && r >= 0 && space->jitdump && i < LAST_READS_MAX; i++) {
+                before = jit_code_get_n(code);
+                r = update_jitdump(space);
+                if (!space->jitdump || jit_code_get_n(code) == before)
+                        break;
+        }
+        space->late_end = space->newest;
+        return r;
+}
+
+uint64_t address_space_get_late_end(const AddressSpace *space) {
+        return space->late_end;
 }
 
 int address_space_find_late_name(AddressSpace *space, uint64_t address, uint64_t first, uint64_t until, bool final,
@@ -348,6 +387,8 @@ int address_space_find_late_name(AddressSpace *space, uint64_t address, uint64_t
                 return -EAGAIN;
         if (code && jit_code_is_same(code, address, first, until))
                 name = jit_code_find(code, address, until, ret_offset);
+        else if (space->perf_map && (!code || !jit_code_find(code, address, until, ret_offset)))
+                name = perf_map_find(space->perf_map, address, ret_offset); /* which has no times */
         if (!name || !name[0])
                 return 0;
         r = symbolizer_intern(space->symbolizer, name, ret_name);
@@ -394,7 +435,7 @@ static int refresh_from(AddressSpace *space, Refresh *refresh, const char *text,
         r = read_mappings(space, refresh, text, size, &mappings);
         /* Names of a process that will be gone soon are read while it is there. */
         if (r == 0 && symbolizer_wants_names(space->symbolizer) && has_jit(&mappings))
-                r = update_jit(space, &refresh->dir, /* look_for_new= */ true);
+                r = look_for_perf_map(space, &refresh->dir);
         if (r < 0 || mappings_equal(&space->mappings, &mappings)) {
                 mappings_done(&mappings);
                 return r;
@@ -539,25 +580,42 @@ bool address_space_pass(AddressSpace *space, uint64_t time) {
 
 /* ---- names ---- */
 
+/*
+ * Where the JIT has not told of the time of what is looked up: until when that is taken for one with what is looked up
+ * next. 0: it has told of it, which holds for no longer than it has told of.
+ */
+static uint64_t find_late_window(AddressSpace *space) {
+        uint64_t told = jit_code_get_last_time(jitdump_get_code(space->jitdump));
+        uint64_t base = MAX(told, space->jitdump_opened), start = told + 1, end = base + LATE_WINDOW;
+
+        if (space->time <= told) {
+                if (told < space->names_until)
+                        space->names_until = told + 1;
+                return 0;
+        }
+        while (end <= space->time) {
+                start = end;
+                end += MAX(LATE_WINDOW, (end - base) / LATE_WINDOW_SHARE);
+        }
+        space->names_from = MAX(space->names_from, start);
+        space->names_until = MIN(space->names_until, end);
+        return end;
+}
+
 static int resolve_jit(AddressSpace *space, uint64_t address, Resolved *resolved) {
         const char *name = NULL;
         int r;
 
-        r = update_jit(space, NULL, /* look_for_new= */ true);
+        r = look_for_perf_map(space, NULL);
         if (r < 0)
                 return r;
         if (space->jitdump)
                 name = jit_code_find(jitdump_get_code(space->jitdump), address, space->time, &resolved->name_offset);
         if (!name && space->perf_map)
                 name = perf_map_find(space->perf_map, address, &resolved->name_offset);
-        if (name && name[0])
-                return symbolizer_intern(space->symbolizer, name, &resolved->name);
-        if (space->jitdump && space->time != UINT64_MAX) {
-                resolved->late = true;
-                space->names_from = MAX(space->names_from, space->time / LATE_NAMES_WINDOW * LATE_NAMES_WINDOW);
-                space->names_until = MIN(space->names_until, (space->time / LATE_NAMES_WINDOW + 1) * LATE_NAMES_WINDOW);
-        }
-        return 0;
+        if (space->jitdump && space->time != UINT64_MAX)
+                resolved->late_until = find_late_window(space);
+        return name && name[0] ? symbolizer_intern(space->symbolizer, name, &resolved->name) : 0;
 }
 
 /* false: it is none of an ELF file, or in no segment of it; then there is no name either. */

@@ -585,12 +585,13 @@ int store_add_frame(Store *store, int64_t file_id, uint64_t address, const char 
 int store_name_frame(Store *store, int64_t frame_id, int64_t file_id, uint64_t address, const char *raw_name,
                      uint64_t name_offset) {
         sqlite3_stmt *s = store->statements[NAME_PLACE];
+        uint64_t offset = raw_name ? name_offset : address;
         int64_t function_id;
         int r;
 
         if (store->failed)
                 return store->failed;
-        r = store_add_function(store, file_id, address - name_offset, /* kernel= */ false, raw_name, &function_id);
+        r = store_add_function(store, file_id, address - offset, /* kernel= */ false, raw_name, &function_id);
         /* Its row may still be on its way. */
         if (r >= 0 && frame_id > store->n_frames - (int64_t) store->batches[BATCH_PLACES].n)
                 r = batch_flush(store, BATCH_PLACES);
@@ -598,7 +599,7 @@ int store_name_frame(Store *store, int64_t frame_id, int64_t file_id, uint64_t a
                 return r;
         (void) sqlite3_bind_int64(s, 1, frame_id);
         (void) sqlite3_bind_int64(s, 2, function_id);
-        (void) sqlite3_bind_int64(s, 3, (int64_t) name_offset);
+        (void) sqlite3_bind_int64(s, 3, (int64_t) offset);
         return store_step(store, NAME_PLACE);
 }
 

@@ -48,7 +48,7 @@ int store_add_mapping(Store *store, int64_t process_id, uint64_t start, uint64_t
 int store_add_frame(Store *store, int64_t file_id, uint64_t address, const char *raw_name, uint64_t name_offset, bool kernel, int64_t *ret_id);
 /* As store_add_frame(), of one that was not added before, and will not be again: the caller remembers. */
 int store_add_frame_once(Store *store, int64_t file_id, uint64_t address, const char *raw_name, uint64_t name_offset, bool kernel, int64_t *ret_id);
-/* What became known late, of a frame that was added once, without a name, with the same file and address. */
+/* What became known late of a frame that was added once, with the same file and address. raw_name NULL: it has no name. */
 int store_name_frame(Store *store, int64_t frame_id, int64_t file_id, uint64_t address, const char *raw_name, uint64_t name_offset);
 /* A node of the tree of stacks: frame called from parent (0: outermost). Interned. */
 int store_add_stack(Store *store, int64_t parent_id, int64_t frame_id, int64_t *ret_id);

@@ -48,7 +48,11 @@ typedef struct Resolved {
         uint64_t name_offset; /* from the start of the symbol to address */
         MappedRange mapped;   /* where it lies; file NULL: in no mapping */
         bool final;           /* asked again, while its mapping is what it is, it would be the same */
-        bool late;            /* has no name, and may get one: address_space_find_late_name() */
+        /*
+         * ns CLOCK_BOOTTIME: so long the name, or that there is none, is what the JIT had told by then, and it may tell of that
+         * time otherwise: address_space_find_late_name(). 0: it is settled.
+         */
+        uint64_t late_until;
 } Resolved;
 
 /*
@@ -144,15 +148,18 @@ void address_space_get_mapping(const AddressSpace *space, size_t index, MappedRa
 
 /*
  * What is looked up from here on was sampled at `time`, ns CLOCK_BOOTTIME; until this is called, just now. What a JIT
- * has written since is read, as often as is not too often. Returns 1 where addresses in its code may have got other
- * names than before, 0, or -ENOMEM.
+ * has written is read where it may have been written by then, unless that takes too long. Returns 1 where addresses in its
+ * code may have got other names than before, 0, or -ENOMEM.
  */
 int address_space_update_names(AddressSpace *space, uint64_t time);
 
-/* How long, ns, one frame stands for an address whose name is still to come. Windows begin at multiples of it. */
-#define LATE_NAMES_WINDOW UINT64_C(1000000000)
 /* Reads all that a JIT has written, before the process is given up. 0 or -ENOMEM. */
 int address_space_read_last_names(AddressSpace *space);
+/*
+ * Where names have just been updated, and the JIT has told more: no later than this, ns CLOCK_BOOTTIME, was sampled all that
+ * was looked up before. UINT64_MAX: it has not.
+ */
+uint64_t address_space_get_late_end(const AddressSpace *space);
 /*
  * The name that an address had from first to until, both ns CLOCK_BOOTTIME, all the time. Returns 1; 0: it had none, or
  * several; -EAGAIN: the JIT has not told of all that time yet, which is not waited for where it is final; or -ENOMEM.

@@ -462,7 +462,7 @@ static void test_jitdump(void **state) {
         _cleanup_space_ AddressSpace *space = NULL;
         _cleanup_close_ int fd = -1;
         static TestDump dump;
-        uint64_t before, first, second, missing, offset;
+        uint64_t before, first, second, missing, offset, late_until;
         char path[PATH_MAX];
         const char *name;
         Resolved resolved;
@@ -494,9 +494,10 @@ static void test_jitdump(void **state) {
 
         /* Replaced, and something beside it; the time at which it was comes first. */
         missing = first;
-        assert_name_at(space, missing, (uintptr_t) page + 0x80, NULL, 0);
+        /* All of the time before was told of, and this is not. */
+        assert_int_equal(assert_name_at(space, missing, (uintptr_t) page + 0x80, NULL, 0), 1);
         assert_int_equal(address_space_resolve(space, (uintptr_t) page + 0x80, false, &resolved), 0);
-        assert_true(resolved.late);
+        assert_true(resolved.late_until > first);
         assert_int_equal(address_space_find_late_name(space, (uintptr_t) page, first, first + 1, false, &name, &offset), -EAGAIN);
         dump_load(&dump, now_ns(CLOCK_MONOTONIC), (uintptr_t) page, 0x40, 1, "js:second");
         dump_load(&dump, now_ns(CLOCK_MONOTONIC), (uintptr_t) page + 0x80, 0x40, 2, "js:beside");
@@ -504,6 +505,8 @@ static void test_jitdump(void **state) {
         wait_for_clock();
         second = now_ns(CLOCK_BOOTTIME);
         nanosleep(&past_interval, NULL);
+        assert_int_equal(assert_name_at(space, first, (uintptr_t) page + 4, "js:first", 4), 0); /* is not read for that */
+        assert_int_equal(assert_name_at(space, second, (uintptr_t) page + 4, "js:second", 4), 1);
         assert_int_equal(assert_name_at(space, first, (uintptr_t) page + 4, "js:first", 4), 1);
         assert_int_equal(assert_name_at(space, second, (uintptr_t) page + 4, "js:second", 4), 1);
         assert_int_equal(assert_name_at(space, second, (uintptr_t) page + 0x84, "js:beside", 4), 0);
@@ -522,6 +525,17 @@ static void test_jitdump(void **state) {
         assert_int_equal(address_space_find_late_name(space, (uintptr_t) page + 0xc0, now_ns(CLOCK_BOOTTIME), UINT64_MAX, true,
                                                       &name, &offset), 1);
         assert_string_equal(name, "js:last");
+
+        /* Silent for long, it is asked less often of which time what is. */
+        assert_int_equal(address_space_update_names(space, second + UINT64_C(100000000000)), 1);
+        assert_int_equal(address_space_resolve(space, (uintptr_t) page + 4, false, &resolved), 0);
+        assert_string_equal(resolved.name, "js:second");
+        assert_true(resolved.late_until > second + UINT64_C(100000000000));
+        late_until = resolved.late_until;
+        assert_int_equal(address_space_update_names(space, late_until - 1), 0);
+        assert_int_equal(address_space_update_names(space, late_until), 1);
+        assert_int_equal(address_space_resolve(space, (uintptr_t) page + 4, false, &resolved), 0);
+        assert_true(resolved.late_until > late_until + UINT64_C(20000000000));
         munmap(marker, 4096);
         munmap(page, 4096);
 }

@@ -28,6 +28,7 @@ struct Symbolizer {
         unsigned resolved; /* addresses that were asked for by name */
         bool not_final;
         bool late, told;    /* names are still to come, and have come */
+        uint64_t window;    /* when it ends */
         bool names_changed; /* the next time it is asked */
         unsigned last_reads;
         int refresh_result;
@@ -184,7 +185,7 @@ int address_space_resolve(AddressSpace *space, uint64_t address, bool return_add
                 ret->name_offset = ret->address & 0xfff;
                 if (space->symbolizer->late) {
                         ret->name = NULL;
-                        ret->late = true;
+                        ret->late_until = space->symbolizer->window;
                 }
         }
         return 0;
@@ -200,9 +201,13 @@ int address_space_read_last_names(AddressSpace *space) {
         return 0;
 }
 
+uint64_t address_space_get_late_end(const AddressSpace *space) {
+        return space->symbolizer->window;
+}
+
 int address_space_find_late_name(AddressSpace *space, uint64_t address, uint64_t first, uint64_t until, bool final,
                                  const char **ret_name, uint64_t *ret_offset) {
-        assert_true(first < until && until - first <= LATE_NAMES_WINDOW);
+        assert_true(first <= until);
         if (!space->symbolizer->told)
                 return final ? 0 : -EAGAIN;
         if (address >> 12 >= ELEMENTSOF(names))
@@ -894,15 +899,18 @@ static void test_late_names(void **state) {
 
         f->weighed = true; /* and is counted anew */
         f->symbolizer.late = f->symbolizer.not_final = true;
+        f->symbolizer.window = 10000;
         process_event(f, RINGSIDE_PROCESS_SEEN, PID, PID, 0, 500, "prog");
         STACK(f, 10, 0x2010, 0x8010);
         late_sample(f, 6000, 0x3000);
         late_sample(f, 6001, 0x3000);
         f->symbolizer.names_changed = true; /* the window is over, and still there is none */
-        late_sample(f, LATE_NAMES_WINDOW, 0x3000);
+        f->symbolizer.window = 20000;
+        late_sample(f, 10000, 0x3000);
         assert_int_equal(f->symbolizer.last_reads, 0);
         f->symbolizer.names_changed = f->symbolizer.told = true;
-        late_sample(f, LATE_NAMES_WINDOW + 1, 0x3000);
+        f->symbolizer.window = 30000;
+        late_sample(f, 20000, 0x3000);
         assert_return_code(store_commit(f->store), 0);
         expect(f, NAMES, "32783|NULL|0 8207|work|15 12288|leaf|0 32783|NULL|0 8207|work|15 12288|leaf|0 "
                          "32783|NULL|0 8207|work|15 12288|leaf|0");
@@ -916,6 +924,7 @@ static void test_last_names(void **state) {
 
         f->weighed = true;
         f->symbolizer.late = f->symbolizer.not_final = true;
+        f->symbolizer.window = 10000;
         process_event(f, RINGSIDE_PROCESS_SEEN, PID, PID, 0, 500, "prog");
         sample(f, PID, PID, 0x3000, 0, RINGSIDE_WALK_COMPLETE);
         f->symbolizer.told = true;

@@ -444,19 +444,31 @@ static int store_place(Writer *writer, Frame *f) {
         return table_put(&writer->places, place_key(f), (uint64_t) f->id << 1 | f->start);
 }
 
-/* Without a name, which is still to come. */
+/* By a name that may still turn out to be another's; where there are too many of these, without one. */
 static int store_late(Writer *writer, Process *process, Frame *f, int64_t time) {
-        uint64_t at = (uint64_t) time + writer->processes.start;
-        int64_t file_id;
+        const Resolved *resolved = &f->resolved;
+        bool full = late_names_is_full(&writer->late);
+        LateFrame late = {
+                .program = process->program,
+                .address = resolved->address,
+                .window = resolved->late_until,
+                .first = (uint64_t) time + writer->processes.start,
+                .until = resolved->late_until,
+                .name = full ? NULL : resolved->name,
+        };
         int r;
 
-        f->id = late_names_get(&writer->late, process, f->resolved.address, at);
+        f->id = late_names_get(&writer->late, process, late.address, late.window);
         if (f->id != 0)
                 return 0;
-        r = get_file_id(writer, f->resolved.file, &file_id);
+        r = get_file_id(writer, resolved->file, &late.file_id);
         if (r >= 0)
-                r = store_add_frame_once(writer->store, file_id, f->resolved.address, NULL, 0, false, &f->id);
-        return r < 0 ? r : late_names_add(&writer->late, process, f->resolved.address, at, file_id, f->id);
+                r = (full ? store_add_frame : store_add_frame_once)(writer->store, late.file_id, late.address, late.name,
+                                                                    resolved->name_offset, false, &late.frame_id);
+        if (r < 0)
+                return r;
+        f->id = late.frame_id;
+        return full ? 0 : late_names_add(&writer->late, process, &late);
 }
 
 /* With its mapping: one may have tens of thousands of which hardly any is ever sampled. */
@@ -471,7 +483,7 @@ static int frame_store(Writer *writer, Process *process, Frame *f, int64_t time)
                 r = write_mapping(writer, process, &f->resolved.mapped, time);
         if (r < 0 || f->id != 0)
                 return r;
-        return f->resolved.late ? store_late(writer, process, f, time) : store_place(writer, f);
+        return f->resolved.late_until != 0 ? store_late(writer, process, f, time) : store_place(writer, f);
 }
 
 static int store_truncated(Writer *writer, int64_t *ret) {
