@@ -189,6 +189,7 @@ static int update_jitdump(AddressSpace *space) {
 static int open_jitdump(AddressSpace *space, Refresh *refresh, const MapsLine *line) {
         _cleanup_(jitdump_freep) JitDump *dump = NULL;
         ProcessIdentity identity;
+        int64_t ahead;
         int fd, r;
 
         r = process_dir_read_identity(&refresh->dir, &identity);
@@ -196,10 +197,13 @@ static int open_jitdump(AddressSpace *space, Refresh *refresh, const MapsLine *l
                 return r;
         if (jitdump_path_get_pid(line->path, line->path_len) != identity.inner_pid)
                 return -ENOENT;
+        r = process_dir_read_ahead(&refresh->dir, &ahead);
+        if (r < 0)
+                return r;
         fd = symbolizer_open(space->symbolizer, refresh, line);
         if (fd < 0)
                 return fd;
-        r = jitdump_new_take_fd(&dump, fd);
+        r = jitdump_new_take_fd(&dump, fd, ahead);
         if (r < 0) {
                 close_fd(fd);
                 return r;

@@ -72,6 +72,7 @@ struct JitDump {
         uint64_t read;       /* bytes of whole records that were read */
         int failed;          /* -errno: nothing more is read */
         bool by_counter;
+        int64_t ahead; /* ns: of the writer's CLOCK_MONOTONIC; the counter is everybody's */
         LineBase line_base;
         JitCode *code;
         uint64_t looked_at; /* bytes of the file */
@@ -85,11 +86,15 @@ struct JitDump {
 };
 
 pid_t jitdump_path_get_pid(const char *path, size_t len) {
-        static const char prefix[] = "jit-", suffix[] = ".dump";
-        const char *name = memrchr(path, '/', len), *end = path + len;
-        size_t n_prefix = sizeof(prefix) - 1, n_suffix = sizeof(suffix) - 1;
+        static const char prefix[] = "jit-", suffix[] = ".dump", deleted[] = " (deleted)";
+        size_t n_prefix = sizeof(prefix) - 1, n_suffix = sizeof(suffix) - 1, n_deleted = sizeof(deleted) - 1;
+        const char *name, *end;
         pid_t pid = 0;
 
+        if (len > n_deleted && memcmp(path + len - n_deleted, deleted, n_deleted) == 0)
+                len -= n_deleted;
+        name = memrchr(path, '/', len);
+        end = path + len;
         name = name ? name + 1 : path;
         if ((size_t) (end - name) <= n_prefix + n_suffix || memcmp(name, prefix, n_prefix) != 0 ||
             memcmp(end - n_suffix, suffix, n_suffix) != 0)
@@ -117,13 +122,15 @@ int jitdump_new(JitDump **ret) {
         return 0;
 }
 
-int jitdump_new_take_fd(JitDump **ret, int fd) {
+int jitdump_new_take_fd(JitDump **ret, int fd, int64_t ahead) {
         int r;
 
         r = jitdump_new(ret);
-        if (r >= 0)
-                (*ret)->fd = fd;
-        return r;
+        if (r < 0)
+                return r;
+        (*ret)->fd = fd;
+        (*ret)->ahead = ahead;
+        return 0;
 }
 
 JitDump *jitdump_free(JitDump *dump) {
@@ -238,7 +245,8 @@ static int read_name(JitDump *dump, uint64_t *offset, uint64_t end, char *name, 
 /* ---- records ---- */
 
 static uint64_t convert_time(const JitDump *dump, const JitClock *clock, uint64_t time) {
-        return dump->by_counter ? jit_clock_from_counter(clock, time) : jit_clock_from_monotonic(clock, time);
+        return dump->by_counter ? jit_clock_from_counter(clock, time)
+                                : jit_clock_from_monotonic(clock, time - (uint64_t) dump->ahead);
 }
 
 static int add_line(JitDump *dump, const JitLine *line) {

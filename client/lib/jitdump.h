@@ -19,11 +19,14 @@
 
 typedef struct JitDump JitDump;
 
-/* The number in a path's last part, "jit-PID.dump"; -1: it is another name. */
+/* The number in a path's last part, "jit-PID.dump", or that and " (deleted)" as in maps; -1: it is another name. */
 pid_t jitdump_path_get_pid(const char *path, size_t len);
 
-/* fd: of a regular file. It stays the caller's where this fails. */
-int jitdump_new_take_fd(JitDump **ret, int fd);
+/*
+ * fd: of a regular file. It stays the caller's where this fails. ahead: how far CLOCK_MONOTONIC of who writes it is ahead
+ * of ours, ns.
+ */
+int jitdump_new_take_fd(JitDump **ret, int fd, int64_t ahead);
 /* For a file in memory: jitdump_parse(). */
 int jitdump_new(JitDump **ret);
 JitDump *jitdump_free(JitDump *dump);

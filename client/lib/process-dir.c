@@ -19,6 +19,9 @@
 #define MAPS_SIZE_MAX (256U << 20) /* two million lines */
 #define STATUS_SIZE_MAX 16384U
 #define READ_SIZE (64U << 10)
+#define NAMESPACE_MAX 64
+#define NSEC_PER_SEC INT64_C(1000000000)
+#define OFFSET_MAX (INT64_C(1) << 32) /* seconds; about what the kernel allows, and two of them are ns that fit */
 
 /* A file of /proc has no size: read until it ends. */
 static int read_all(int fd, size_t max, char **ret, size_t *ret_size) {
@@ -204,6 +207,79 @@ int process_dir_read_identity(const ProcessDir *dir, ProcessIdentity *ret) {
         ret->uid = (uid_t) uid;
         ret->inner_pid = pid;
         return 0;
+}
+
+/* Of one of the namespaces, as NAME:[INODE]. */
+static int read_namespace(int dir_fd, const char *name, char ret[static NAMESPACE_MAX]) {
+        ssize_t n = readlinkat(dir_fd, name, ret, NAMESPACE_MAX);
+
+        if (n < 0)
+                return -errno;
+        if (n == NAMESPACE_MAX)
+                return -EBADMSG;
+        ret[n] = 0;
+        return 0;
+}
+
+/* "monotonic SECONDS NANOSECONDS" is the first line, the nanoseconds never negative. */
+static int parse_offset(const char *text, int64_t *ret) {
+        static const char key[] = "monotonic ";
+        int64_t seconds, ns;
+        char *end;
+
+        if (strncmp(text, key, sizeof(key) - 1) != 0)
+                return -EBADMSG;
+        seconds = strtoll(text + sizeof(key) - 1, &end, 10);
+        if (*end != ' ')
+                return -EBADMSG;
+        ns = strtoll(end, &end, 10);
+        if (*end != '\n' || seconds < -OFFSET_MAX || seconds > OFFSET_MAX || ns < 0 || ns >= NSEC_PER_SEC)
+                return -EBADMSG;
+        *ret = seconds * NSEC_PER_SEC + ns;
+        return 0;
+}
+
+/* What is told is that of the namespace its children will live in. */
+static int read_offset(int dir_fd, int64_t *ret) {
+        char own[NAMESPACE_MAX], children[NAMESPACE_MAX];
+        _cleanup_free_ char *text = NULL;
+        size_t size;
+        int r;
+
+        r = read_namespace(dir_fd, "ns/time", own);
+        if (r >= 0)
+                r = read_namespace(dir_fd, "ns/time_for_children", children);
+        if (r < 0)
+                return r;
+        if (strcmp(own, children) != 0)
+                return -EOPNOTSUPP;
+        r = read_file_at(dir_fd, "timens_offsets", STATUS_SIZE_MAX, &text, &size);
+        return r < 0 ? r : parse_offset(text, ret);
+}
+
+int process_dir_read_ahead(const ProcessDir *dir, int64_t *ret) {
+        char ours[NAMESPACE_MAX], theirs[NAMESPACE_MAX];
+        _cleanup_close_ int self_fd = -1;
+        int64_t offset, own_offset;
+        int r;
+
+        *ret = 0;
+        self_fd = open("/proc/self", O_PATH | O_DIRECTORY | O_CLOEXEC);
+        if (self_fd < 0)
+                return -errno;
+        r = read_namespace(self_fd, "ns/time", ours);
+        if (r == -ENOENT) /* before 5.6 there is but one */
+                return 0;
+        if (r >= 0)
+                r = read_namespace(dir->fd, "ns/time", theirs);
+        if (r < 0 || strcmp(ours, theirs) == 0)
+                return r;
+        r = read_offset(dir->fd, &offset);
+        if (r >= 0)
+                r = read_offset(self_fd, &own_offset);
+        if (r >= 0)
+                *ret = offset - own_offset;
+        return r;
 }
 
 int find_file_in(int root_fd, const char *path, bool nofollow) {

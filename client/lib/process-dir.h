@@ -40,6 +40,11 @@ void process_dir_find(ProcessDir *dir, const char *proc, pid_t pid);
 void process_dir_done(ProcessDir *dir);
 
 int process_dir_read_identity(const ProcessDir *dir, ProcessIdentity *ret);
+/*
+ * How far its CLOCK_MONOTONIC is ahead of ours, ns: 0 but where it lives in a time namespace of its own. -EOPNOTSUPP: that
+ * cannot be told.
+ */
+int process_dir_read_ahead(const ProcessDir *dir, int64_t *ret);
 /* From the text of /proc/PID/status: the number of the process in its own pid namespace, -1: it is not said. */
 pid_t process_status_get_inner_pid(const char *status);
 

@@ -33,6 +33,7 @@
 #define VERSIONS_MAX 8U
 #define OPEN_MAX_ 256U /* files kept open at once, of the 1,024 fds a process usually has */
 #define HELD_MAX 64U   /* and those that have been read */
+#define FDS_MAX 64     /* of another process, looked through for a file that cannot be found otherwise */
 
 typedef struct InternedName InternedName;
 
@@ -397,6 +398,26 @@ static int open_by_range(Symbolizer *s, FileQuery *q) {
         return q->refresh->told_at == 0 ? reopen_regular(fd, &q->st) : open_proven(q, fd);
 }
 
+/* One that has no name any more, while the process has it open. */
+static int open_by_fd(FileQuery *q) {
+        for (int i = 0; i < FDS_MAX && q->refresh->dir.fd >= 0; i++) {
+                struct statx stx;
+                char name[32];
+                int fd;
+
+                snprintf(name, sizeof(name), "fd/%d", i);
+                fd = openat(q->refresh->dir.fd, name, O_PATH | O_CLOEXEC);
+                if (fd >= 0 && statx(fd, "", AT_EMPTY_PATH | AT_STATX_DONT_SYNC, STATX_INO, &stx) == 0 &&
+                    stx.stx_ino == q->line->inode) {
+                        fd = open_proven(q, fd);
+                        if (fd >= 0)
+                                return fd;
+                }
+                close_fd(fd);
+        }
+        return -ENOENT;
+}
+
 /*
  * By its path in the process's root; or in our own, where the kernel's name for it starts if the
  * process lives in a chroot. The path is as in maps: " (deleted)" may be part of the name.
@@ -746,7 +767,8 @@ int symbolizer_open(Symbolizer *s, Refresh *refresh, const MapsLine *line) {
         fd = open_by_path(&q);
         if (fd >= 0 || !maps_path_strip_deleted(path))
                 return fd;
-        return open_by_range(s, &q);
+        fd = open_by_range(s, &q);
+        return fd >= 0 ? fd : open_by_fd(&q);
 }
 
 int symbolizer_find_name(Symbolizer *s, SymbolFile *file, uint64_t address, const char **ret_name,

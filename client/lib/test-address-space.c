@@ -24,6 +24,7 @@
 
 #include <cmocka.h>
 
+#include "process-dir.h"
 #include "symbolizer.h"
 #include "test-jitdump.h"
 #include "util.h"
@@ -575,6 +576,41 @@ static void test_no_jitdump(void **state) {
         munmap(page, 4096);
 }
 
+/* Its clock is ahead by what its namespace says, beside ours; what is told of its children's is not its own. */
+static void test_ahead(void **state) {
+        static const struct {
+                const char *own, *children, *offsets;
+                int r;
+                int64_t ahead;
+        } cases[] = {
+                { "time:[1]", "time:[1]", "monotonic       86400         5\nboottime         7         0\n", 0, 86400000000005 },
+                { "time:[1]", "time:[1]", "monotonic          -2 900000000\n", 0, -1100000000 },
+                { "time:[1]", "time:[2]", "monotonic           1         0\n", -EOPNOTSUPP, 0 },
+                { "time:[1]", "time:[1]", "monotonic           1\n", -EBADMSG, 0 },
+                { "time:[1]", "time:[1]", "monotonic           1 1000000000\n", -EBADMSG, 0 },
+                { "time:[1]", "time:[1]", "monotonic 99999999999999999999 0\n", -EBADMSG, 0 },
+                { "time:[1]", "time:[1]", "boottime            1         0\n", -EBADMSG, 0 },
+                { "time:[1]", "time:[1]", "", -EBADMSG, 0 },
+        };
+        ProcessDir dir = PROCESS_DIR_INIT;
+        int64_t ahead;
+
+        dir.fd = open("/proc/self", O_PATH | O_DIRECTORY | O_CLOEXEC);
+        assert_int_equal(process_dir_read_ahead(&dir, &ahead), 0);
+        assert_int_equal(ahead, 0);
+        process_dir_done(&dir);
+        dir.fd = open(*state, O_PATH | O_DIRECTORY | O_CLOEXEC);
+        for (size_t i = 0; i < ELEMENTSOF(cases); i++) {
+                run("cd '%s' && rm -rf ns timens_offsets && mkdir ns && ln -s '%s' ns/time && ln -s '%s' ns/time_for_children && "
+                    "printf '%%s' '%s' >timens_offsets",
+                    (char *) *state, cases[i].own, cases[i].children, cases[i].offsets);
+                assert_int_equal(process_dir_read_ahead(&dir, &ahead), cases[i].r);
+                if (cases[i].r == 0)
+                        assert_int_equal(ahead, cases[i].ahead);
+        }
+        process_dir_done(&dir);
+}
+
 static void *sleep_on(void *pipe_fd) {
         char c;
 
@@ -907,6 +943,7 @@ int main(void) {
                 cmocka_unit_test(test_jit),
                 cmocka_unit_test_setup_teardown(test_jitdump, set_up_directory, tear_down_directory),
                 cmocka_unit_test_setup_teardown(test_no_jitdump, set_up_directory, tear_down_directory),
+                cmocka_unit_test_setup_teardown(test_ahead, set_up_directory, tear_down_directory),
                 cmocka_unit_test(test_leader_is_gone),
                 cmocka_unit_test(test_zombie),
                 cmocka_unit_test_setup_teardown(test_fds_are_bounded, set_up_directory, tear_down_directory),

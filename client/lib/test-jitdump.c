@@ -59,6 +59,9 @@ static void test_path(_unused_ void **state) {
         } paths[] = {
                 { "/tmp/jit-17.dump", 17 },
                 { "jit-2147483.dump", 2147483 },
+                { "/tmp/jit-17.dump (deleted)", 17 },
+                { "/tmp/jit-17.dump (deleted) (deleted)", -1 },
+                { " (deleted)", -1 },
                 { "/a/jit-17.dump/b", -1 },
                 { "/tmp/jit-.dump", -1 },
                 { "/tmp/jit-0.dump", -1 },
@@ -73,7 +76,7 @@ static void test_path(_unused_ void **state) {
         for (size_t i = 0; i < ELEMENTSOF(paths); i++)
                 assert_int_equal(jitdump_path_get_pid(paths[i].path, strlen(paths[i].path)), paths[i].pid);
         /* Not further than its length. */
-        assert_int_equal(jitdump_path_get_pid("/tmp/jit-17.dump (deleted)", 16), 17);
+        assert_int_equal(jitdump_path_get_pid("/tmp/jit-17.dumps", 16), 17);
 }
 
 static void test_times(_unused_ void **state) {
@@ -345,7 +348,7 @@ static void test_file_grows(_unused_ void **state) {
         assert_true(fd >= 0);
         write_fd = open(path, O_WRONLY | O_CLOEXEC);
         assert_true(write_fd >= 0);
-        assert_int_equal(jitdump_new_take_fd(&d, fd), 0);
+        assert_int_equal(jitdump_new_take_fd(&d, fd, 0), 0);
         assert_int_equal(jitdump_update(d, &same_clock), 0);
         dump_header(&dump, 0);
         for (unsigned i = 0; i < 16; i++) {
@@ -384,7 +387,7 @@ static void test_holes(_unused_ void **state) {
         memcpy(dump.data + 40 + 4, &size, sizeof(size));
         assert_int_equal(pwrite(fd, dump.data, dump.size, 0), dump.size);
         assert_int_equal(ftruncate(fd, (off_t) 1 << 40), 0);
-        assert_int_equal(jitdump_new_take_fd(&d, fd), 0);
+        assert_int_equal(jitdump_new_take_fd(&d, fd, 0), 0);
         assert_int_equal(jitdump_update(d, &same_clock), -EBADMSG);
         assert_name(d, 0x1000, 100, "code that is large", 0);
 }
