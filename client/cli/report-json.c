@@ -92,6 +92,8 @@ static int add_filter(struct json_object *object, const View *view) {
                 TRY(json_add_bool(filter, "merge_targets", true));
         if (view->filter.no_inline)
                 TRY(json_add_bool(filter, "no_inline", true));
+        if (view->filter.fold_parts)
+                TRY(json_add_bool(filter, "fold_parts", true));
         return 0;
 }
 

@@ -45,7 +45,7 @@ static void test_all(_unused_ void **state) {
         ReportOptions o;
 
         /* The recording may stand anywhere. */
-        assert_int_equal(parse(&o, "--by thread x.ringside --process make --thread 12 --target 3 --merge-targets --event 1 "
+        assert_int_equal(parse(&o, "--by thread x.ringside --process make --thread 12 --target 3 --merge-targets --fold-parts --event 1 "
                                    "--sort total --limit 3 --threshold 2 --format text -o out --no-pager"),
                          1);
         assert_int_equal(o.by, REPORT_THREAD);
@@ -53,7 +53,7 @@ static void test_all(_unused_ void **state) {
         assert_string_equal(o.view.process, "make");
         assert_string_equal(o.view.thread, "12");
         assert_string_equal(o.view.target, "3");
-        assert_true(o.view.merge_targets);
+        assert_true(o.view.merge_targets && o.view.fold_parts);
         assert_int_equal(o.view.event, 1);
         assert_string_equal(o.view.output, "out");
         assert_true(o.by_total && o.limit == 3 && o.threshold == 2 && !o.json && o.no_pager);

@@ -34,6 +34,9 @@ int view_options_set(ViewOptions *o, const char *command, int c, const char *val
         case OPT_NO_INLINE:
                 o->no_inline = true;
                 return 1;
+        case OPT_FOLD_PARTS:
+                o->fold_parts = true;
+                return 1;
         case OPT_EVENT:
                 if (parse_number(value, 0, INT_MAX, &n) < 0)
                         return cli_error_value(command, "--event", value, "the number of an event, from 0");
@@ -96,6 +99,7 @@ static int open_profile(View *view, const ViewOptions *options) {
                 .event = options->event,
                 .merge_targets = options->merge_targets,
                 .no_inline = options->no_inline,
+                .fold_parts = options->fold_parts,
         };
         r = ringside_profile_new(&view->profile, view->recording, &view->filter, &error);
         if (r < 0)

@@ -10,8 +10,7 @@
 
 typedef struct ViewOptions {
         const char *process, *thread, *target; /* NULL: all */
-        bool merge_targets;
-        bool no_inline;
+        bool merge_targets, no_inline, fold_parts;
         int event;                    /* -1: the first */
         const char *output;           /* NULL: the command's default; "-": standard output */
         const char *recording;        /* NULL: the newest here */
@@ -26,13 +25,14 @@ typedef struct View {
 } View;
 
 /* Values of the options below for getopt_long(); -o is 'o'. */
-enum { OPT_PROCESS = 256, OPT_THREAD, OPT_TARGET, OPT_MERGE_TARGETS, OPT_NO_INLINE, OPT_EVENT, OPT_VIEW_END };
+enum { OPT_PROCESS = 256, OPT_THREAD, OPT_TARGET, OPT_MERGE_TARGETS, OPT_NO_INLINE, OPT_FOLD_PARTS, OPT_EVENT, OPT_VIEW_END };
 
 #define VIEW_OPTIONS                                                                                                   \
         { "process", required_argument, NULL, OPT_PROCESS }, { "thread", required_argument, NULL, OPT_THREAD },        \
                 { "target", required_argument, NULL, OPT_TARGET },                                                     \
                 { "merge-targets", no_argument, NULL, OPT_MERGE_TARGETS },                                             \
                 { "no-inline", no_argument, NULL, OPT_NO_INLINE },                                                     \
+                { "fold-parts", no_argument, NULL, OPT_FOLD_PARTS },                                                   \
                 { "event", required_argument, NULL, OPT_EVENT }, { "output", required_argument, NULL, 'o' }
 
 #define VIEW_HELP                                                                                                      \
@@ -42,6 +42,7 @@ enum { OPT_PROCESS = 256, OPT_THREAD, OPT_TARGET, OPT_MERGE_TARGETS, OPT_NO_INLI
         "                       or unit, or a pattern\n"                                                               \
         "      --merge-targets  All that was named to be recorded as if it were one\n"                                 \
         "      --no-inline      Inlined functions as part of what they are inlined into\n"                             \
+        "      --fold-parts     f.cold, f.part.0, f.constprop.0 and the like as f\n"                                   \
         "      --event=N        The event with this number, default 0\n"
 
 /* One of the options above: 1; not one of them: 0; -EINVAL. */

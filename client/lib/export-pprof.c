@@ -237,6 +237,7 @@ static void put_inlined(Pprof *p, Pprof__Location *location, uint32_t frame) {
                         .path = f->file > 0 ? s->files[f->file].path : "",
                         .kernel = f->kernel,
                         .inlined = true,
+                        .folded = s->folded,
                 };
                 uint32_t number;
 

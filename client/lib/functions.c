@@ -52,6 +52,34 @@ static int intern(Functions *functions, char *name, const char *file, const Func
         return 0;
 }
 
+/* Is it nothing but such words, each with a number or without? */
+static bool is_parts(const char *suffix) {
+        static const char *const words[] = { "cold", "part", "constprop", "isra", "lto_priv", "localalias", "hot", "unlikely" };
+
+        while (*suffix == '.') {
+                size_t i = 0, len = strcspn(++suffix, ".");
+
+                while (i < ELEMENTSOF(words) && (strlen(words[i]) != len || strncmp(words[i], suffix, len) != 0))
+                        i++;
+                if (i == ELEMENTSOF(words))
+                        return false;
+                suffix += len;
+                len = strspn(suffix + (*suffix == '.'), "0123456789");
+                if (*suffix == '.' && len > 0)
+                        suffix += 1 + len;
+        }
+        return *suffix == 0;
+}
+
+size_t function_name_fold(const char *name) {
+        size_t len = strlen(name);
+
+        for (const char *dot = strchr(name, '.'); dot; dot = strchr(dot + 1, '.'))
+                if (dot > name && is_parts(dot))
+                        return (size_t) (dot - name);
+        return len;
+}
+
 static char *unnamed(const char *file, uint64_t address) {
         char *name;
 
@@ -59,7 +87,8 @@ static char *unnamed(const char *file, uint64_t address) {
 }
 
 int functions_find(Functions *functions, TableKey key, const FunctionPlace *place, uint32_t *ret) {
-        const char *file = path_base_name(place->path);
+        const char *file = path_base_name(place->path), *symbol = place->symbol;
+        _cleanup_free_ char *whole = NULL;
         uint64_t found;
         char *name;
         int r;
@@ -71,7 +100,12 @@ int functions_find(Functions *functions, TableKey key, const FunctionPlace *plac
                 *ret = found - 1;
                 return 0;
         }
-        r = symbol_demangle(place->symbol, &name);
+        if (place->folded) {
+                symbol = whole = strndup(symbol, function_name_fold(symbol));
+                if (!symbol)
+                        return -ENOMEM;
+        }
+        r = symbol_demangle(symbol, &name);
         if (r < 0)
                 return r;
         r = intern(functions, name, file, place, ret);
@@ -86,6 +120,7 @@ static int look_up(Functions *functions, const Snapshot *snapshot, uint32_t fram
                 .address = f->address,
                 .kernel = f->kernel,
                 .inlined = f->inlined,
+                .folded = snapshot->folded,
         };
 
         return functions_find(functions, (TableKey){ f->symbol, f->file, f->kernel | f->inlined << 1 }, &place, ret);

@@ -30,6 +30,7 @@ typedef struct FunctionPlace {
         uint64_t address;
         bool kernel;
         bool inlined;
+        bool folded; /* a part of a function is called by the function's name */
 } FunctionPlace;
 
 /* Embedded; all zero is empty. Numbers begin with 0. Strings live as long as it and the paths. */
@@ -46,5 +47,7 @@ int functions_get(Functions *functions, const Snapshot *snapshot, uint32_t frame
 /* The same without a snapshot. key: of the symbol in its file, as good as its name. */
 int functions_find(Functions *functions, TableKey key, const FunctionPlace *place, uint32_t *ret);
 void functions_done(Functions *functions);
+/* How much of a raw name is left without what compilers put behind it: ".cold", ".part.0", ".constprop.0.isra.0". */
+size_t function_name_fold(const char *name);
 /* The part of a path behind its last slash. */
 const char *path_base_name(const char *path);

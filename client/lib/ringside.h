@@ -469,6 +469,7 @@ typedef struct RingsideFilter {
         const char *target;     /* a label, kind and label, or a glob on either; NULL: all */
         bool merge_targets;     /* as if none had been named: rows and trees of all that passed together */
         bool no_inline;         /* inlined functions are part of what they are inlined into */
+        bool fold_parts;        /* f.cold, f.part.0, f.constprop.0 and their like are f */
 } RingsideFilter;
 
 /* A node of the call tree. Strings and children live as long as the profile. */

@@ -742,6 +742,7 @@ int snapshot_load(Snapshot *ret, RingsideRecording *recording, const RingsideFil
                                  recording->info.n_events, f.event);
         snapshot.event = f.event < 0 ? 0 : f.event;
         snapshot.merged = f.merge_targets;
+        snapshot.folded = f.fold_parts;
         loader.period = recording_get_period(recording, snapshot.event);
 
         r = reserve_none(&snapshot);

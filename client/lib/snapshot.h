@@ -89,6 +89,7 @@ typedef struct Snapshot {
         size_t n_sums;
         unsigned event;
         bool merged; /* no sum has a target, though there may be some */
+        bool folded; /* parts of functions are called by the functions' names */
         uint64_t samples, weight, truncated; /* sums over the sums */
         uint64_t guessed; /* samples of which some of the stack was found by frame pointer */
         uint32_t main_file; /* the program of the process with the most weight, 0: not known */

@@ -9,7 +9,7 @@
  * before weak before local), then fewer leading underscores, then the longer name. perf chooses the
  * same way, except that it takes a local name before a weak one, which turns write() into
  * __GI___libc_write. Where ranges overlap, the higher layer covers the lower, and within a
- * layer the one that starts last is the innermost.
+ * layer the one that starts last is the innermost. docs/symbols.md tells users.
  */
 
 #include <stdbool.h>

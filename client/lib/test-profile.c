@@ -7,7 +7,9 @@
 
 #include <cmocka.h>
 
+#include "functions.h"
 #include "test-recording-util.h"
+#include "util.h"
 
 /* A recording that is put together row by row, and read again. */
 typedef struct Fixture {
@@ -399,6 +401,45 @@ static void test_targets(void **state) {
         assert_string_equal(info->targets[2], "unit c.service");
 }
 
+static void test_folded_names(_unused_ void **state) {
+        static const char *const names[][2] = {
+                { "f.cold", "f" },
+                { "f.part.0", "f" },
+                { "f.constprop.0.isra.12.cold", "f" },
+                { "f.part", "f" },
+                { "_ZN3foo3barEv.constprop.0", "_ZN3foo3barEv" },
+                { "a.b.cold", "a.b" },
+                { "f", "f" },
+                { "f.0", "f.0" },
+                { "f.colder", "f.colder" },
+                { "f.cold.x", "f.cold.x" },
+                { "f.part.0x", "f.part.0x" },
+                { "f.cold.", "f.cold." },
+                { ".cold", ".cold" },
+                { "", "" },
+        };
+
+        for (size_t i = 0; i < ELEMENTSOF(names); i++)
+                assert_int_equal(function_name_fold(names[i][0]), strlen(names[i][1]));
+}
+
+/* Parts are functions of their own, unless they are asked for as what they are parts of. */
+static void test_folded(void **state) {
+        Fixture *f = *state;
+        RingsideFilter filter = { .size = sizeof(filter), .event = -1, .fold_parts = true };
+        int64_t id = thread(f, 10, "prog", 10, "prog");
+        const RingsideNode *root;
+
+        samples(f, id, 0, STACK(f, "main", "_ZN3foo3barEv.constprop.0", "_ZN3foo3barEv.constprop.0.cold"), 3, 1000000);
+        samples(f, id, 0, STACK(f, "main", "_ZN3foo3barEv"), 2, 1000000);
+        read_again(f, NULL);
+        expect_row(f, RINGSIDE_BY_FUNCTION, "foo::bar.constprop.0.cold", 3, 3);
+        read_again(f, &filter);
+        expect_row(f, RINGSIDE_BY_FUNCTION, "foo::bar", 5, 5);
+        assert_return_code(ringside_profile_get_callees(f->profile, &root), 0);
+        expect_tree(root, "all(0/5)[prog(0/5)[main(0/5)[foo::bar(2/5)[foo::bar(3/3)]]]]");
+}
+
 /* As if nothing had been named; with a filter, too. */
 static void test_merged_targets(void **state) {
         Fixture *f = *state;
@@ -487,7 +528,7 @@ int main(void) {
         const struct CMUnitTest tests[] = {
                 TEST(test_rows),  TEST(test_guessed), TEST(test_truncations), TEST(test_trees),    TEST(test_filters),
                 TEST(test_names), TEST(test_overflow), TEST(test_nothing),
-                TEST(test_targets), TEST(test_merged_targets), TEST(test_target_filter), TEST(test_one_target), TEST(test_inner_ids),
+                TEST(test_targets), TEST(test_merged_targets), TEST(test_folded_names), TEST(test_folded), TEST(test_target_filter), TEST(test_one_target), TEST(test_inner_ids),
         };
 
         return cmocka_run_group_tests(tests, NULL, NULL);
