@@ -47,6 +47,7 @@ struct AddressSpace {
         uint64_t newest;         /* likewise: of all that was looked up */
         uint64_t late_end;       /* likewise: address_space_get_late_end() */
         bool names_changed;      /* since that was last told */
+        bool told_more;          /* likewise, by a dump */
         uint64_t time;           /* of what is looked up, ns CLOCK_BOOTTIME */
         uint64_t names_from, names_until; /* around time: what is looked up in the JIT's dump is the same all that time */
 };
@@ -100,7 +101,7 @@ void address_space_clear(AddressSpace *space) {
         mappings_done(&space->told);
         space->read_at = 0;
         space->passed = false;
-        space->names_changed = false;
+        space->names_changed = space->told_more = false;
         space->perf_map = perf_map_free(space->perf_map);
         space->jitdump = jitdump_free(space->jitdump);
         space->next_map_look = space->next_jit_read = space->jit_read_at = space->newest = 0;
@@ -178,10 +179,8 @@ static int update_jitdump(AddressSpace *space) {
         r = jitdump_update(space->jitdump, symbolizer_get_jit_clock(space->symbolizer));
         if (r == -ESTALE)
                 space->jitdump = jitdump_free(space->jitdump);
-        if (r > 0 || r == -ESTALE) {
-                space->names_changed = true;
-                space->late_end = space->newest;
-        }
+        if (r > 0 || r == -ESTALE)
+                space->names_changed = space->told_more = true;
         return r == -ENOMEM ? r : 0;
 }
 
@@ -346,15 +345,13 @@ int address_space_update_names(AddressSpace *space, uint64_t time) {
         int r;
 
         space->time = time;
-        space->late_end = UINT64_MAX;
-        if (!space->jitdump && !space->perf_map)
-                return 0;
-        r = time >= space->jit_read_at ? read_on(space) : 0;
+        r = (space->jitdump || space->perf_map) && time >= space->jit_read_at ? read_on(space) : 0;
         if (r < 0)
                 return r;
-        space->newest = MAX(space->newest, time);
         changed = space->names_changed;
-        space->names_changed = false;
+        space->late_end = space->told_more ? space->newest : UINT64_MAX;
+        space->names_changed = space->told_more = false;
+        space->newest = MAX(space->newest, time);
         if (space->jitdump && (changed || time < space->names_from || time >= space->names_until)) {
                 jit_code_get_span(jitdump_get_code(space->jitdump), time, &space->names_from, &space->names_until);
                 changed = true;
@@ -391,7 +388,7 @@ int address_space_find_late_name(AddressSpace *space, uint64_t address, uint64_t
                 return -EAGAIN;
         if (code && jit_code_is_same(code, address, first, until))
                 name = jit_code_find(code, address, until, ret_offset);
-        else if (space->perf_map && (!code || !jit_code_find(code, address, until, ret_offset)))
+        else if (space->perf_map && code && !jit_code_find(code, address, until, ret_offset))
                 name = perf_map_find(space->perf_map, address, ret_offset); /* which has no times */
         if (!name || !name[0])
                 return 0;
@@ -619,6 +616,8 @@ static int resolve_jit(AddressSpace *space, uint64_t address, Resolved *resolved
                 name = perf_map_find(space->perf_map, address, &resolved->name_offset);
         if (space->jitdump && space->time != UINT64_MAX)
                 resolved->late_until = find_late_window(space);
+        else if (!name && space->time != UINT64_MAX)
+                resolved->late_until = UINT64_MAX; /* there may be a dump that was not found yet */
         return name && name[0] ? symbolizer_intern(space->symbolizer, name, &resolved->name) : 0;
 }
 

@@ -47,13 +47,25 @@ int late_names_add(LateNames *late, Process *process, const LateFrame *frame) {
         return 0;
 }
 
+/* No sample after `end` is of this frame any more. */
+static void close_frame(LateNames *late, LateFrame *f, uint64_t end) {
+        if (f->closed || end == UINT64_MAX)
+                return;
+        f->closed = true;
+        f->until = MAX(f->first, MIN(f->until, end));
+        (void) table_remove(&late->by_place, frame_key(f));
+}
+
 /* The last one takes its place. */
 static int remove_frame(LateNames *late, Process *process, size_t index) {
-        (void) table_remove(&late->by_place, frame_key(&late->frames[index]));
+        if (!late->frames[index].closed)
+                (void) table_remove(&late->by_place, frame_key(&late->frames[index]));
         process->n_late--;
         if (index == --late->n)
                 return 0;
         late->frames[index] = late->frames[late->n];
+        if (late->frames[index].closed)
+                return 0;
         return table_put(&late->by_place, frame_key(&late->frames[index]), index + 1);
 }
 
@@ -87,7 +99,7 @@ int late_names_settle(LateNames *late, Store *store, Process *process, bool fina
                         i++;
                         continue;
                 }
-                f->until = MAX(f->first, MIN(f->until, end));
+                close_frame(late, f, end);
                 r = settle_frame(f, store, process, final);
                 if (r == -EAGAIN) {
                         i++;

@@ -22,6 +22,7 @@ typedef struct LateFrame {
         uint64_t address;
         uint64_t window;       /* when it ends, ns CLOCK_BOOTTIME */
         uint64_t first, until; /* likewise: of the first sample, and after the last one */
+        bool closed; /* what is sampled from now on has another frame, though its window may end at the same time */
         int64_t file_id, frame_id;
         const char *name; /* as it was stored; NULL: it has none. Lives as long as the symbolizer */
 } LateFrame;

@@ -541,6 +541,51 @@ static void test_jitdump(void **state) {
         munmap(page, 4096);
 }
 
+/* What was looked up before a dump was found may be settled by it. */
+static void test_jitdump_is_found_later(void **state) {
+        _cleanup_symbolizer_ Symbolizer *symbolizer = NULL;
+        _cleanup_space_ AddressSpace *space = NULL;
+        _cleanup_close_ int fd = -1;
+        static TestDump dump;
+        uint64_t made, first, offset;
+        char path[PATH_MAX];
+        const char *name;
+        Resolved resolved;
+        uint8_t *page, *marker;
+
+        page = mmap(NULL, 4096, PROT_READ | PROT_EXEC, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+        assert_ptr_not_equal(page, MAP_FAILED);
+        open_space(&symbolizer, &space, getpid(), NULL, NULL);
+        assert_int_equal(address_space_resolve(space, (uintptr_t) page, false, &resolved), 0);
+        assert_true(resolved.late_until == 0); /* of no certain time */
+        made = now_ns(CLOCK_MONOTONIC);
+        wait_for_clock();
+        first = now_ns(CLOCK_BOOTTIME);
+        assert_int_equal(address_space_update_names(space, first), 0);
+        assert_int_equal(address_space_resolve(space, (uintptr_t) page, false, &resolved), 0);
+        assert_null(resolved.name);
+        assert_true(resolved.late_until == UINT64_MAX);
+
+        snprintf(path, sizeof(path), "%s/jit-%d.dump", (char *) *state, getpid());
+        fd = open(path, O_RDWR | O_CREAT | O_CLOEXEC, 0600);
+        assert_true(fd >= 0);
+        dump_header(&dump, 0);
+        dump_load(&dump, made, (uintptr_t) page, 0x40, 0, "js:first");
+        write_dump(fd, &dump);
+        marker = mmap(NULL, 4096, PROT_READ | PROT_EXEC, MAP_PRIVATE, fd, 0);
+        assert_ptr_not_equal(marker, MAP_FAILED);
+        assert_int_equal(address_space_refresh(space), 1);
+        assert_int_equal(address_space_update_names(space, first + 1), 1);
+        assert_true(address_space_get_late_end(space) == first);
+        assert_int_equal(address_space_find_late_name(space, (uintptr_t) page + 1, first, first, false, &name, &offset), -EAGAIN);
+        assert_int_equal(address_space_find_late_name(space, (uintptr_t) page + 1, first, first, true, &name, &offset), 1);
+        assert_string_equal(name, "js:first");
+        (void) address_space_update_names(space, first + 2);
+        assert_true(address_space_get_late_end(space) == UINT64_MAX);
+        munmap(marker, 4096);
+        munmap(page, 4096);
+}
+
 /* One with another process's number, as a child has it, and one that is no such file. */
 static void test_no_jitdump(void **state) {
         static TestDump dump;
@@ -942,6 +987,7 @@ int main(void) {
                 cmocka_unit_test(test_vdso),
                 cmocka_unit_test(test_jit),
                 cmocka_unit_test_setup_teardown(test_jitdump, set_up_directory, tear_down_directory),
+                cmocka_unit_test_setup_teardown(test_jitdump_is_found_later, set_up_directory, tear_down_directory),
                 cmocka_unit_test_setup_teardown(test_no_jitdump, set_up_directory, tear_down_directory),
                 cmocka_unit_test_setup_teardown(test_ahead, set_up_directory, tear_down_directory),
                 cmocka_unit_test(test_leader_is_gone),

@@ -908,12 +908,14 @@ static void test_late_names(void **state) {
         f->symbolizer.window = 20000;
         late_sample(f, 10000, 0x3000);
         assert_int_equal(f->symbolizer.last_reads, 0);
+        f->symbolizer.names_changed = true; /* it told of other times: what comes now is none of what came before */
+        late_sample(f, 10001, 0x3000);
         f->symbolizer.names_changed = f->symbolizer.told = true;
         f->symbolizer.window = 30000;
         late_sample(f, 20000, 0x3000);
         assert_return_code(store_commit(f->store), 0);
         expect(f, NAMES, "32783|NULL|0 8207|work|15 12288|leaf|0 32783|NULL|0 8207|work|15 12288|leaf|0 "
-                         "32783|NULL|0 8207|work|15 12288|leaf|0");
+                         "32783|NULL|0 8207|work|15 12288|leaf|0 32783|NULL|0 8207|work|15 12288|leaf|0");
 }
 
 /* At the end of the recording, and where the process becomes another program. */
@@ -1038,13 +1040,36 @@ static void sample_at(Fixture *f, uint64_t time, uint32_t pid, uint64_t leaf) {
         assert_return_code(writer_handle(f->writer, &record), 0);
 }
 
-static void tell(Fixture *f, uint32_t pid, uint64_t start, uint64_t end, unsigned file) {
+static void tell_path(Fixture *f, uint32_t pid, uint64_t start, uint64_t end, unsigned file, const char *path) {
         RingsideRecord record = {
                 .type = RINGSIDE_MAPPING, .time = 6000, .pid = pid, .tid = pid,
-                .mapping = { .process_start = 500, .start = start, .end = end, .inode = file, .path = "/bin/x" },
+                .mapping = { .process_start = 500, .start = start, .end = end, .inode = file, .path = path },
         };
 
         assert_return_code(writer_handle(f->writer, &record), 0);
+}
+
+static void tell(Fixture *f, uint32_t pid, uint64_t start, uint64_t end, unsigned file) {
+        tell_path(f, pid, start, end, file, "/bin/x");
+}
+
+/* Where a JIT may have code it is looked for what the JIT says of that; a file that is told of needs no looking. */
+static void test_told_of_jit(void **state) {
+        Fixture *f = *state;
+
+        process_event(f, RINGSIDE_PROCESS_SEEN, PID, PID, 0, 500, "prog");
+        f->symbolizer.refreshes = 0;
+        tell(f, PID, 0x20000, 0x21000, 7);
+        assert_int_equal(f->symbolizer.refreshes, 0);
+        usleep(20000);
+        tell_path(f, PID, 0x30000, 0x31000, 8, "/tmp/jit-17.dump");
+        assert_int_equal(f->symbolizer.refreshes, 1);
+        usleep(20000);
+        tell_path(f, PID, 0x40000, 0x41000, 9, "");
+        assert_int_equal(f->symbolizer.refreshes, 2);
+        usleep(20000);
+        tell_path(f, PID, 0x40000, 0x41000, 9, "");
+        assert_int_equal(f->symbolizer.refreshes, 2);
 }
 
 static uint64_t written(Fixture *f) {
@@ -1204,7 +1229,7 @@ int main(void) {
                 TEST(test_wait_and_contradict), TEST(test_wait_and_rewrite), TEST(test_wait_and_exec), TEST(test_wait_in_vain),
                 TEST(test_wait_is_bounded), TEST(test_mappings), TEST(test_stacks_in_a_row),
                 TEST(test_stacks_in_a_row_of_others), TEST(test_stacks_in_a_row_replaced), TEST(test_places_are_asked_for_once),
-                TEST(test_weights), TEST(test_late_names), TEST(test_last_names), TEST(test_seen_after_its_end),
+                TEST(test_weights), TEST(test_late_names), TEST(test_told_of_jit), TEST(test_last_names), TEST(test_seen_after_its_end),
                 cmocka_unit_test(test_functions_are_bounded),
         };
 

@@ -13,6 +13,7 @@
 
 #include <string.h>
 
+#include "jitdump.h"
 #include "kernel-frames.h"
 #include "late-names.h"
 #include "processes.h"
@@ -907,6 +908,11 @@ static int handle_names(Writer *writer, const RingsideRecord *record) {
         return MIN(r, 0);
 }
 
+/* Memory in which a JIT may have code, or the file in which it says what code that is; that is found by reading maps. */
+static bool is_of_jit(const ToldMapping *told) {
+        return told->path[0] == 0 || jitdump_path_get_pid(told->path, strlen(told->path)) > 0;
+}
+
 static int handle_mapping(Writer *writer, const RingsideRecord *record) {
         ToldMapping told = {
                 .time = record->time,
@@ -939,6 +945,11 @@ static int handle_mapping(Writer *writer, const RingsideRecord *record) {
         /* What was looked up in vain may be there now. */
         if (r == TOLD_OTHER || (r == TOLD_NEW && process->gave_up))
                 process_invalidate(&writer->processes, process);
+        if (r != TOLD_KNOWN && is_of_jit(&told)) {
+                r = process_refresh(&writer->processes, process, REFRESH_MISSING);
+                if (r < 0)
+                        return r;
+        }
         return drain(writer, 0, /* all= */ false);
 }
 
