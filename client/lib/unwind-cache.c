@@ -91,22 +91,10 @@ static uint32_t checksum(const struct file_header *header, const void *rest, siz
         return (uint32_t) crc32_z(crc, rest, size);
 }
 
-static int copy(void *ret, const uint8_t **from, size_t size) {
-        void **p = ret;
-
-        *p = malloc(size);
-        if (!*p)
-                return -ENOMEM;
-        memcpy(*p, *from, size);
-        *from += size;
-        return 0;
-}
-
-int unwind_cache_parse(const ElfFile *elf, const void *data, size_t size, UnwindTable **ret) {
-        _cleanup_(unwind_table_freep) UnwindTable *table = NULL;
-        const uint8_t *rest = (const uint8_t *) data + sizeof(struct file_header);
+/* Takes data over where it succeeds: the table is in it, since to copy it would take as long as all else. */
+static int parse(const ElfFile *elf, uint8_t *data, size_t size, UnwindTable **ret) {
+        _cleanup_free_ UnwindTable *table = NULL;
         struct file_header header;
-        int r;
 
         if (size < sizeof(header))
                 return -EBADMSG;
@@ -116,7 +104,7 @@ int unwind_cache_parse(const ElfFile *elf, const void *data, size_t size, Unwind
         if (header.version != UNWIND_CACHE_VERSION)
                 return -ESTALE;
         if (!fits_file(&header, elf) || size != file_size(&header) ||
-            header.crc != checksum(&header, rest, size - sizeof(header)))
+            header.crc != checksum(&header, data + sizeof(header), size - sizeof(header)))
                 return -EBADMSG;
         table = calloc(1, sizeof(*table));
         if (!table)
@@ -125,17 +113,31 @@ int unwind_cache_parse(const ElfFile *elf, const void *data, size_t size, Unwind
         table->n_pages = header.n_pages;
         table->n_rows = header.n_rows;
         table->n_rules = header.n_rules;
-        r = copy(&table->pages, &rest, table->n_pages * sizeof(*table->pages));
-        if (r >= 0)
-                r = copy(&table->rows, &rest, table->n_rows * sizeof(*table->rows));
-        if (r >= 0)
-                r = copy(&table->rules, &rest, table->n_rules * sizeof(*table->rules));
-        if (r < 0)
-                return r;
+        table->kept = true;
+        table->pages = (uint64_t *) (data + sizeof(header));
+        table->rows = (uint32_t *) (table->pages + table->n_pages);
+        table->rules = (struct rs_table_rule *) (table->rows + table->n_rows);
         if (!is_sound(table))
                 return -EBADMSG;
+        table->memory = data;
         *ret = TAKE_PTR(table);
         return 0;
+}
+_Static_assert(sizeof(struct file_header) % sizeof(uint64_t) == 0 && _Alignof(struct rs_table_rule) <= sizeof(uint32_t),
+               "what follows is where it may be read from");
+
+int unwind_cache_parse(const ElfFile *elf, const void *data, size_t size, UnwindTable **ret) {
+        _cleanup_free_ uint8_t *own = malloc(MAX(size, (size_t) 1));
+        int r;
+
+        if (!own)
+                return -ENOMEM;
+        if (size > 0)
+                memcpy(own, data, size);
+        r = parse(elf, own, size, ret);
+        if (r >= 0)
+                TAKE_PTR(own);
+        return r;
 }
 
 /* The cache. */
@@ -187,7 +189,11 @@ static int load(UnwindCache *cache, const ElfFile *elf, const char *name, Unwind
         int r;
 
         r = cache_dir_load(cache->dir, name, file_size(&largest), &data, &size);
-        return r < 0 ? r : unwind_cache_parse(elf, data, size, ret);
+        if (r >= 0)
+                r = parse(elf, data, size, ret);
+        if (r >= 0)
+                TAKE_PTR(data);
+        return r;
 }
 
 static Kept *kept_free(Kept *kept) {
@@ -253,10 +259,8 @@ int unwind_cache_get(UnwindCache *cache, ElfFile *elf, UnwindTable **ret) {
 
         if (cache && unwind_identity_get(elf, name)) {
                 r = load(cache, elf, name, ret);
-                if (r >= 0) {
+                if (r >= 0)
                         cache->n_hits++;
-                        (*ret)->kept = true;
-                }
                 if (r >= 0 || r == -ENOMEM)
                         return r;
         }

@@ -614,9 +614,12 @@ int unwind_table_new(UnwindTable **ret, ElfFile *elf) {
 UnwindTable *unwind_table_free(UnwindTable *table) {
         if (!table)
                 return NULL;
-        free(table->pages);
-        free(table->rows);
-        free(table->rules);
+        if (!table->memory) {
+                free(table->pages);
+                free(table->rows);
+                free(table->rules);
+        }
+        free(table->memory);
         free(table);
         return NULL;
 }

@@ -39,7 +39,8 @@ typedef struct UnwindTable {
         size_t n_rows;
         struct rs_table_rule *rules; /* no two are the same; 0 is none */
         size_t n_rules;              /* at most UNWIND_RULES_MAX */
-        bool kept; /* it is from the cache */
+        void *memory; /* of all three, NULL: each has its own */
+        bool kept;    /* it is from the cache */
         /* Not kept by the cache: */
         size_t n_entries; /* functions, roughly */
         size_t n_unknown; /* rows of RS_CFA_UNKNOWN */
