@@ -94,6 +94,14 @@ static int add_filter(struct json_object *object, const View *view) {
                 TRY(json_add_bool(filter, "no_inline", true));
         if (view->filter.fold_parts)
                 TRY(json_add_bool(filter, "fold_parts", true));
+        if (view->filter.function)
+                TRY(json_add_string(filter, "function", view->filter.function));
+        if (view->filter.since > 0)
+                TRY(json_add_u64(filter, "since_ns", view->filter.since));
+        if (view->filter.until > 0)
+                TRY(json_add_u64(filter, "until_ns", view->filter.until));
+        if (view->filter.mode != RINGSIDE_MODE_ANY)
+                TRY(json_add_string(filter, "mode", view->filter.mode == RINGSIDE_MODE_USER ? "user" : "kernel"));
         return 0;
 }
 

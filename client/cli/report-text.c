@@ -84,6 +84,18 @@ static void header_samples(FILE *out, const View *view, const Style *style) {
         header_truncated(out, view, style);
 }
 
+static void header_time(FILE *out, const RingsideFilter *filter, const Style *style) {
+        char since[32], until[32], line[80];
+
+        text_duration(since, sizeof(since), filter->since);
+        text_duration(until, sizeof(until), filter->until);
+        if (filter->until > 0)
+                snprintf(line, sizeof(line), "%s to %s", since, until);
+        else
+                snprintf(line, sizeof(line), "from %s on", since);
+        header_line(out, style, "Time", line);
+}
+
 static void header_filter(FILE *out, const View *view, const Style *style) {
         if (view->filter.process)
                 header_line(out, style, "Process", view->filter.process);
@@ -91,6 +103,12 @@ static void header_filter(FILE *out, const View *view, const Style *style) {
                 header_line(out, style, "Thread", view->filter.thread);
         if (view->filter.target)
                 header_line(out, style, "Target", view->filter.target);
+        if (view->filter.function)
+                header_line(out, style, "Function", view->filter.function);
+        if (view->filter.since > 0 || view->filter.until > 0)
+                header_time(out, &view->filter, style);
+        if (view->filter.mode != RINGSIDE_MODE_ANY)
+                header_line(out, style, "Mode", view->filter.mode == RINGSIDE_MODE_USER ? "user" : "kernel");
 }
 
 static bool has_targets(const View *view) {

@@ -59,6 +59,19 @@ static void test_all(_unused_ void **state) {
         assert_true(o.by_total && o.limit == 3 && o.threshold == 2 && !o.json && o.no_pager);
 }
 
+static void test_filters(_unused_ void **state) {
+        ReportOptions o;
+
+        assert_int_equal(parse(&o, "--function=a::b --since 10s --until=2m --mode user"), 1);
+        assert_string_equal(o.view.function, "a::b");
+        assert_true(o.view.since == 10000000000 && o.view.until == 120000000000);
+        assert_int_equal(o.view.mode, RINGSIDE_MODE_USER);
+        assert_int_equal(parse(&o, "--mode=kernel"), 1);
+        assert_int_equal(o.view.mode, RINGSIDE_MODE_KERNEL);
+        assert_int_equal(parse(&o, ""), 1);
+        assert_int_equal(o.view.mode, RINGSIDE_MODE_ANY);
+}
+
 static void test_unwind(_unused_ void **state) {
         ReportOptions o;
 
@@ -85,6 +98,7 @@ static void test_wrong(_unused_ void **state) {
                 "--by=x", "--by", "--sort=name", "--sort=self --by=callees", "--limit 0", "--limit x", "--threshold 101",
                 "--threshold x", "--format=xml", "--event -1", "--event x", "--process=", "--thread=", "--output=", "a b",
                 "--no-such", "--merge-targets --by=target", "-x", "--no-pager=1",
+                "--function=", "--since=x", "--until=0", "--since=2s --until=2s", "--mode=x", "--mode=",
         };
         ReportOptions o;
 
@@ -97,6 +111,7 @@ int main(void) {
         const struct CMUnitTest tests[] = {
                 cmocka_unit_test(test_defaults),
                 cmocka_unit_test(test_all),
+                cmocka_unit_test(test_filters),
                 cmocka_unit_test(test_unwind),
                 cmocka_unit_test(test_every_view),
                 cmocka_unit_test(test_wrong),

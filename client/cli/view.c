@@ -37,6 +37,24 @@ int view_options_set(ViewOptions *o, const char *command, int c, const char *val
         case OPT_FOLD_PARTS:
                 o->fold_parts = true;
                 return 1;
+        case OPT_FUNCTION:
+                if (!*value)
+                        return cli_error_value(command, "--function", value, "the name of a function, or a pattern");
+                o->function = value;
+                return 1;
+        case OPT_SINCE:
+                if (parse_duration(value, &o->since) < 0)
+                        return cli_error_value(command, "--since", value, "a time, as in 10s or 500ms");
+                return 1;
+        case OPT_UNTIL:
+                if (parse_duration(value, &o->until) < 0)
+                        return cli_error_value(command, "--until", value, "a time, as in 10s or 500ms");
+                return 1;
+        case OPT_MODE:
+                o->mode = strcmp(value, "user") == 0 ? RINGSIDE_MODE_USER : RINGSIDE_MODE_KERNEL;
+                if (o->mode == RINGSIDE_MODE_KERNEL && strcmp(value, "kernel") != 0)
+                        return cli_error_value(command, "--mode", value, "user or kernel");
+                return 1;
         case OPT_EVENT:
                 if (parse_number(value, 0, INT_MAX, &n) < 0)
                         return cli_error_value(command, "--event", value, "the number of an event, from 0");
@@ -55,6 +73,10 @@ int view_options_set(ViewOptions *o, const char *command, int c, const char *val
 int view_options_rest(ViewOptions *o, int argc, char **argv) {
         if (optind + 1 < argc) {
                 cli_error("name one recording, behind the options", "%s is one too many", argv[optind + 1]);
+                return -EINVAL;
+        }
+        if (o->until > 0 && o->since >= o->until) {
+                cli_error("--since is the earlier time", "There is nothing from --since on that is before --until");
                 return -EINVAL;
         }
         if (optind < argc)
@@ -100,6 +122,10 @@ static int open_profile(View *view, const ViewOptions *options) {
                 .merge_targets = options->merge_targets,
                 .no_inline = options->no_inline,
                 .fold_parts = options->fold_parts,
+                .function = options->function,
+                .since = options->since,
+                .until = options->until,
+                .mode = options->mode,
         };
         r = ringside_profile_new(&view->profile, view->recording, &view->filter, &error);
         if (r < 0)

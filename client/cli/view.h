@@ -10,7 +10,10 @@
 
 typedef struct ViewOptions {
         const char *process, *thread, *target; /* NULL: all */
+        const char *function;                  /* NULL: all */
         bool merge_targets, no_inline, fold_parts;
+        uint64_t since, until;                 /* ns; until 0: to the end */
+        enum RingsideMode mode;
         int event;                    /* -1: the first */
         const char *output;           /* NULL: the command's default; "-": standard output */
         const char *recording;        /* NULL: the newest here */
@@ -25,7 +28,7 @@ typedef struct View {
 } View;
 
 /* Values of the options below for getopt_long(); -o is 'o'. */
-enum { OPT_PROCESS = 256, OPT_THREAD, OPT_TARGET, OPT_MERGE_TARGETS, OPT_NO_INLINE, OPT_FOLD_PARTS, OPT_EVENT, OPT_VIEW_END };
+enum { OPT_PROCESS = 256, OPT_THREAD, OPT_TARGET, OPT_MERGE_TARGETS, OPT_NO_INLINE, OPT_FOLD_PARTS, OPT_FUNCTION, OPT_SINCE, OPT_UNTIL, OPT_MODE, OPT_EVENT, OPT_VIEW_END };
 
 #define VIEW_OPTIONS                                                                                                   \
         { "process", required_argument, NULL, OPT_PROCESS }, { "thread", required_argument, NULL, OPT_THREAD },        \
@@ -33,6 +36,9 @@ enum { OPT_PROCESS = 256, OPT_THREAD, OPT_TARGET, OPT_MERGE_TARGETS, OPT_NO_INLI
                 { "merge-targets", no_argument, NULL, OPT_MERGE_TARGETS },                                             \
                 { "no-inline", no_argument, NULL, OPT_NO_INLINE },                                                     \
                 { "fold-parts", no_argument, NULL, OPT_FOLD_PARTS },                                                   \
+                { "function", required_argument, NULL, OPT_FUNCTION },                                                 \
+                { "since", required_argument, NULL, OPT_SINCE },                                                       \
+                { "until", required_argument, NULL, OPT_UNTIL }, { "mode", required_argument, NULL, OPT_MODE },        \
                 { "event", required_argument, NULL, OPT_EVENT }, { "output", required_argument, NULL, 'o' }
 
 #define VIEW_HELP                                                                                                      \
@@ -43,6 +49,11 @@ enum { OPT_PROCESS = 256, OPT_THREAD, OPT_TARGET, OPT_MERGE_TARGETS, OPT_NO_INLI
         "      --merge-targets  All that was named to be recorded as if it were one\n"                                 \
         "      --no-inline      Inlined functions as part of what they are inlined into\n"                             \
         "      --fold-parts     f.cold, f.part.0, f.constprop.0 and the like as f\n"                                   \
+        "      --function=F     Only samples with this function in their stack, and trees\n"                           \
+        "                       from it on: its name, or a pattern\n"                                                  \
+        "      --since=TIME     Only from this time of the recording on, as in 10s\n"                                  \
+        "      --until=TIME     Only before this time\n"                                                               \
+        "      --mode=MODE      Only where the CPU was in user or kernel mode\n"                                       \
         "      --event=N        The event with this number, default 0\n"
 
 /* One of the options above: 1; not one of them: 0; -EINVAL. */

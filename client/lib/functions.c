@@ -86,9 +86,19 @@ static char *unnamed(const char *file, uint64_t address) {
         return asprintf(&name, "%s+0x%" PRIx64, *file ? file : "[unknown]", address) < 0 ? NULL : name;
 }
 
-int functions_find(Functions *functions, TableKey key, const FunctionPlace *place, uint32_t *ret) {
-        const char *file = path_base_name(place->path), *symbol = place->symbol;
+int function_name(const char *symbol, bool folded, char **ret) {
         _cleanup_free_ char *whole = NULL;
+
+        if (folded) {
+                symbol = whole = strndup(symbol, function_name_fold(symbol));
+                if (!symbol)
+                        return -ENOMEM;
+        }
+        return symbol_demangle(symbol, ret);
+}
+
+int functions_find(Functions *functions, TableKey key, const FunctionPlace *place, uint32_t *ret) {
+        const char *file = path_base_name(place->path);
         uint64_t found;
         char *name;
         int r;
@@ -100,12 +110,7 @@ int functions_find(Functions *functions, TableKey key, const FunctionPlace *plac
                 *ret = found - 1;
                 return 0;
         }
-        if (place->folded) {
-                symbol = whole = strndup(symbol, function_name_fold(symbol));
-                if (!symbol)
-                        return -ENOMEM;
-        }
-        r = symbol_demangle(symbol, &name);
+        r = function_name(place->symbol, place->folded, &name);
         if (r < 0)
                 return r;
         r = intern(functions, name, file, place, ret);

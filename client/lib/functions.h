@@ -49,5 +49,7 @@ int functions_find(Functions *functions, TableKey key, const FunctionPlace *plac
 void functions_done(Functions *functions);
 /* How much of a raw name is left without what compilers put behind it: ".cold", ".part.0", ".constprop.0.isra.0". */
 size_t function_name_fold(const char *name);
+/* What a symbol is shown as; folded as in FunctionPlace. For free(). */
+int function_name(const char *symbol, bool folded, char **ret);
 /* The part of a path behind its last slash. */
 const char *path_base_name(const char *path);

@@ -580,6 +580,9 @@ static int node_of_stack(RingsideProfile *profile, Table *nodes, uint32_t proces
                 }
                 path[n++] = stack;
         }
+        /* What calls the function that was asked for, where it is called first; a known node is not above that. */
+        while (s->chosen && stack == 0 && n > 0 && !s->chosen[s->stacks[path[n - 1]].frame])
+                n--;
         while (n-- > 0) {
                 r = add_child(profile, &profile->callees, node, s->stacks[path[n]].frame, &node);
                 if (r >= 0)
@@ -589,6 +592,11 @@ static int node_of_stack(RingsideProfile *profile, Table *nodes, uint32_t proces
         }
         *ret = node;
         return 0;
+}
+
+static void node_add_self(CallNode *node, const SnapshotSum *sum) {
+        node->self_samples = add_saturated(node->self_samples, sum->samples);
+        node->self_weight = add_saturated(node->self_weight, sum->weight);
 }
 
 static int build_callees(RingsideProfile *profile, Table *commands, Table *nodes) {
@@ -606,8 +614,7 @@ static int build_callees(RingsideProfile *profile, Table *commands, Table *nodes
                         r = node_of_stack(profile, nodes, process_node, sum->stack, &node);
                 if (r < 0)
                         return r;
-                tree->nodes[node].self_samples = add_saturated(tree->nodes[node].self_samples, sum->samples);
-                tree->nodes[node].self_weight = add_saturated(tree->nodes[node].self_weight, sum->weight);
+                node_add_self(&tree->nodes[node], sum);
         }
         if (r < 0)
                 return r;
@@ -650,6 +657,11 @@ static int build_callers(RingsideProfile *profile) {
                 bool leaf = true;
 
                 node_add_total(&tree->nodes[0], sum);
+                /* What the function that was asked for calls, where it is called last. */
+                while (s->chosen && !s->chosen[s->stacks[stack].frame]) {
+                        leaf = false;
+                        stack = s->stacks[stack].parent;
+                }
                 if (has_targets(s)) {
                         r = node_of_target(profile, tree, sum, &node);
                         if (r < 0)
@@ -661,10 +673,8 @@ static int build_callers(RingsideProfile *profile) {
                         if (r < 0)
                                 return r;
                         node_add_total(&tree->nodes[node], sum);
-                        if (leaf) {
-                                tree->nodes[node].self_samples = tree->nodes[node].total_samples;
-                                tree->nodes[node].self_weight = tree->nodes[node].total_weight;
-                        }
+                        if (leaf)
+                                node_add_self(&tree->nodes[node], sum);
                         leaf = false;
                         stack = s->stacks[stack].parent;
                 } while (stack > 0);

@@ -461,6 +461,8 @@ RINGSIDE_PUBLIC int ringside_recording_find_newest(const char *directory, char *
 
 /* ---- profiles ---- */
 
+enum RingsideMode { RINGSIDE_MODE_ANY = 0, RINGSIDE_MODE_USER = 1, RINGSIDE_MODE_KERNEL = 2 };
+
 typedef struct RingsideFilter {
         size_t size;            /* sizeof(RingsideFilter) */
         const char *process;    /* pid, or a glob on the command name; NULL: all */
@@ -470,6 +472,13 @@ typedef struct RingsideFilter {
         bool merge_targets;     /* as if none had been named: rows and trees of all that passed together */
         bool no_inline;         /* inlined functions are part of what they are inlined into */
         bool fold_parts;        /* f.cold, f.part.0, f.constprop.0 and their like are f */
+        /*
+         * Only samples with this function in their stack: its name, demangled, or a glob on that; NULL: all. Trees begin
+         * with it, and have below it what it calls or what calls it.
+         */
+        const char *function;
+        uint64_t since, until;  /* ns from the start of the recording, until not included; 0: to the end */
+        enum RingsideMode mode; /* where the CPU was */
 } RingsideFilter;
 
 /* A node of the call tree. Strings and children live as long as the profile. */

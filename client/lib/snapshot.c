@@ -14,6 +14,7 @@
 #include "branch.h"
 #include "dbfile.h"
 #include "error.h"
+#include "functions.h"
 #include "schema.h"
 #include "table.h"
 
@@ -21,11 +22,11 @@
 #define ID_MAX INT32_MAX
 
 /* A function as it is in the file; its name is the symbol of the same number. */
-typedef struct Function {
+typedef struct RecordedFunction {
         uint64_t start;
         uint32_t file;
         bool kernel, named;
-} Function;
+} RecordedFunction;
 
 /* Frames of a stack that may be inlined functions: a hostile recording has many that are in many. */
 #define INLINED_DEPTH_MAX (SNAPSHOT_DEPTH_MAX - 256)
@@ -39,7 +40,8 @@ typedef struct Loader {
         RingsideRecording *recording;
         const RingsideFilter *filter;
         bool *threads_wanted, *targets_wanted;
-        Function *functions;
+        bool *stacks_wanted; /* by number in the snapshot; NULL: all */
+        RecordedFunction *functions;
         size_t n_functions; /* element 0 included */
         uint32_t first_routine; /* the symbol of routine 0, if there were one */
         size_t n_routines;
@@ -191,9 +193,9 @@ static int function_row(sqlite3_stmt *row, void *userdata) {
 
         if (file < 0 || kernel < 0 || sqlite3_column_type(row, 3) != SQLITE_INTEGER)
                 return RINGSIDE_E_RECORDING;
-        if (array_extend(&loader->functions, &loader->n_functions, sizeof(Function)) < 0)
+        if (array_extend(&loader->functions, &loader->n_functions, sizeof(RecordedFunction)) < 0)
                 return -ENOMEM;
-        loader->functions[loader->n_functions - 1] = (Function){
+        loader->functions[loader->n_functions - 1] = (RecordedFunction){
                 .start = (uint64_t) sqlite3_column_int64(row, 3),
                 .file = file,
                 .kernel = kernel,
@@ -206,7 +208,7 @@ static int place_row(sqlite3_stmt *row, void *userdata) {
         Loader *loader = userdata;
         Snapshot *s = loader->snapshot;
         int64_t function = row_reference(row, 1, loader->n_functions, false);
-        const Function *f;
+        const RecordedFunction *f;
 
         if (!row_is_next(row, s->n_frames) || function < 0 || sqlite3_column_type(row, 2) != SQLITE_INTEGER)
                 return RINGSIDE_E_RECORDING;
@@ -525,12 +527,24 @@ static int sum_for(Loader *loader, const SnapshotSum *like, SnapshotSum **ret) {
         return 0;
 }
 
+/* By when it was, and where the CPU was. */
+static bool is_wanted(const RingsideFilter *filter, sqlite3_stmt *row, bool kernel) {
+        int64_t time = sqlite3_column_int64(row, 7);
+
+        if (filter->mode != RINGSIDE_MODE_ANY && kernel != (filter->mode == RINGSIDE_MODE_KERNEL))
+                return false;
+        if (filter->since > 0 && (time < 0 || (uint64_t) time < filter->since))
+                return false;
+        return filter->until == 0 || time < 0 || (uint64_t) time < filter->until;
+}
+
 static int sample_row(sqlite3_stmt *row, void *userdata) {
         Loader *loader = userdata;
         Snapshot *s = loader->snapshot;
         int64_t rowid = sqlite3_column_int64(row, 0);
         int64_t thread = row_reference(row, 1, s->n_threads, false), stack = row_reference(row, 3, loader->n_recorded, true);
         int64_t event = row_integer(row, 2, 0, (int64_t) loader->recording->info.n_events - 1);
+        int64_t kernel = row_integer(row, 8, 0, 1);
         int64_t target = row_reference(row, 5, s->n_targets, true), walk_end = row_integer(row, 6, 0, INT64_MAX);
         int64_t end = walk_end & ~(int64_t) SCHEMA_WALK_GUESSED;
         uint64_t weight = loader->period;
@@ -538,11 +552,12 @@ static int sample_row(sqlite3_stmt *row, void *userdata) {
         int r;
 
         if (rowid <= loader->last_rowid || thread < 0 || stack < 0 || event < 0 || target < 0 ||
-            walk_end < 0)
+            walk_end < 0 || kernel < 0)
                 return RINGSIDE_E_RECORDING;
         loader->last_rowid = rowid;
         stack = loader->stack_of[stack];
-        if (event != s->event || !loader->threads_wanted[thread] || !loader->targets_wanted[target])
+        if (event != s->event || !loader->threads_wanted[thread] || !loader->targets_wanted[target] ||
+            (loader->stacks_wanted && !loader->stacks_wanted[stack]) || !is_wanted(loader->filter, row, kernel))
                 return 0;
         if (sqlite3_column_type(row, 4) != SQLITE_NULL) {
                 if (row_integer(row, 4, 0, INT64_MAX) < 0)
@@ -605,6 +620,54 @@ static int choose_targets(Loader *loader) {
                 loader->targets_wanted[i] = !pattern || strcmp(pattern, t->label) == 0 || strcmp(pattern, t->name) == 0 ||
                                             fnmatch(pattern, t->label, 0) == 0 || fnmatch(pattern, t->name, 0) == 0;
         }
+        return 0;
+}
+
+/* 1: it is the one; 0: another. */
+static int is_function(const char *pattern, const char *symbol, bool folded) {
+        _cleanup_free_ char *name = NULL;
+        int r;
+
+        r = function_name(symbol, folded, &name);
+        /* As it is, too: "name[abi:cxx11]" is no pattern. */
+        return r < 0 ? r : strcmp(name, pattern) == 0 || fnmatch(pattern, name, 0) == 0;
+}
+
+/* Of functions that are inlined there and shown as part of it, too. */
+static bool is_chosen(const Snapshot *s, const RingsideFilter *filter, size_t frame, const bool *symbols) {
+        if (symbols[s->frames[frame].symbol])
+                return true;
+        if (!filter->no_inline || !s->code_of || s->frames[frame].inlined)
+                return false;
+        for (uint32_t code = s->code_of[frame]; s->codes[code].caller > 0; code = s->codes[code].caller)
+                if (symbols[s->codes[code].symbol])
+                        return true;
+        return false;
+}
+
+static int choose_stacks(Loader *loader) {
+        Snapshot *s = loader->snapshot;
+        _cleanup_free_ bool *symbols = NULL;
+
+        if (!loader->filter->function)
+                return 0;
+        symbols = calloc(s->n_symbols, sizeof(bool));
+        s->chosen = calloc(s->n_frames, sizeof(bool));
+        loader->stacks_wanted = calloc(s->n_stacks, sizeof(bool));
+        if (!symbols || !s->chosen || !loader->stacks_wanted)
+                return -ENOMEM;
+        for (size_t i = 1; i < s->n_symbols; i++) {
+                int r = is_function(loader->filter->function, s->symbols[i], s->folded);
+
+                if (r < 0)
+                        return r;
+                symbols[i] = r > 0;
+        }
+        for (size_t i = 1; i < s->n_frames; i++)
+                s->chosen[i] = is_chosen(s, loader->filter, i, symbols);
+        /* Callers have lower numbers. */
+        for (size_t i = 1; i < s->n_stacks; i++)
+                loader->stacks_wanted[i] = loader->stacks_wanted[s->stacks[i].parent] || s->chosen[s->stacks[i].frame];
         return 0;
 }
 
@@ -702,7 +765,7 @@ static int load(Loader *loader, RingsideError *error) {
         unsigned format = loader->recording->info.format;
         int r;
 
-        if (array_extend(&loader->functions, &loader->n_functions, sizeof(Function)) < 0)
+        if (array_extend(&loader->functions, &loader->n_functions, sizeof(RecordedFunction)) < 0)
                 return error_set(error, -ENOMEM, NULL, "Out of memory");
         for (size_t i = 0; i < ELEMENTSOF(tables); i++) {
                 if (format < tables[i].first || (tables[i].last > 0 && format > tables[i].last))
@@ -716,12 +779,14 @@ static int load(Loader *loader, RingsideError *error) {
                 r = choose_threads(loader);
         if (r >= 0)
                 r = choose_targets(loader);
+        if (r >= 0)
+                r = choose_stacks(loader);
         if (r < 0)
                 return error_set(error, r, NULL, "Out of memory");
         r = recording_query(loader->recording,
                             format < 2
-                                ? "SELECT rowid,thread,event,stack,weight,NULL,walk_end FROM sample ORDER BY rowid"
-                                : "SELECT rowid,thread,event,stack,weight,target,walk_end FROM sample ORDER BY rowid",
+                                ? "SELECT rowid,thread,event,stack,weight,NULL,walk_end,time,kernel FROM sample ORDER BY rowid"
+                                : "SELECT rowid,thread,event,stack,weight,target,walk_end,time,kernel FROM sample ORDER BY rowid",
                             sample_row, loader, error);
         if (r < 0)
                 return r;
@@ -759,6 +824,7 @@ int snapshot_load(Snapshot *ret, RingsideRecording *recording, const RingsideFil
         table_done(&loader.inlined);
         free(loader.threads_wanted);
         free(loader.targets_wanted);
+        free(loader.stacks_wanted);
         table_done(&loader.sums);
         if (r < 0)
                 return r;
@@ -792,6 +858,7 @@ void snapshot_done(Snapshot *snapshot) {
         free(snapshot->sources);
         free(snapshot->codes);
         free(snapshot->code_of);
+        free(snapshot->chosen);
         free(snapshot->sums);
         *snapshot = (Snapshot){};
 }

@@ -85,6 +85,7 @@ typedef struct Snapshot {
         SnapshotCode *codes;
         size_t n_codes;
         uint32_t *code_of; /* of the frames that are rows: the innermost code there; NULL: there is none of any */
+        bool *chosen; /* by frame: it is the function that was asked for; NULL: none was */
         SnapshotSum *sums; /* ordered by thread, then stack, then target, then how the walk ended */
         size_t n_sums;
         unsigned event;

@@ -314,6 +314,61 @@ static void test_filters(void **state) {
         assert_int_equal(ringside_profile_new(&profile, f->recording, &filter, &error), RINGSIDE_E_INVALID);
 }
 
+static void read_function(Fixture *f, const char *function, const char *callees, const char *callers) {
+        RingsideFilter filter = { .size = sizeof(filter), .event = -1, .function = function };
+        const RingsideNode *root;
+
+        read_again(f, &filter);
+        assert_return_code(ringside_profile_get_callees(f->profile, &root), 0);
+        expect_tree(root, callees);
+        assert_return_code(ringside_profile_get_callers(f->profile, &root), 0);
+        expect_tree(root, callers);
+}
+
+static void test_function(void **state) {
+        Fixture *f = *state;
+        int64_t t = thread(f, 1, "p", 1, "p");
+
+        fill(f);
+        samples(f, t, 0, STACK(f, "main", "_ZN3foo3barB5cxx11Ei"), 1, 0);
+        /* Also as the leaf; not the stack that it is not in. */
+        read_function(f, "work", "all(0/11)[prog(0/7)[work(2/7)[leaf(5/5)]],other(0/4)[work(0/4)[leaf(4/4)]]]",
+                      "all(0/11)[work(2/11)[main(0/7),[truncated](0/4)]]");
+        expect_row(f, RINGSIDE_BY_FUNCTION, "main", 0, 7);
+        expect_row(f, RINGSIDE_BY_FUNCTION, "leaf", 9, 9);
+        /* From where it is called first, and from where it is called last. */
+        read_function(f, "re?", "all(0/3)[prog(0/3)[rec(0/3)[rec(0/3)[rec(3/3)]]]]",
+                      "all(0/3)[rec(3/3)[rec(0/3)[rec(0/3)[main(0/3)]]]]");
+        read_function(f, "foo::bar[abi:cxx11]", "all(0/1)[p(0/1)[foo::bar[abi:cxx11](1/1)]]",
+                      "all(0/1)[foo::bar[abi:cxx11](1/1)[main(0/1)]]");
+        read_function(f, "leaf", "all(0/9)[prog(0/5)[leaf(5/5)],other(0/4)[leaf(4/4)]]",
+                      "all(0/9)[leaf(9/9)[work(0/9)[main(0/5),[truncated](0/4)]]]");
+        read_function(f, "nothing", "all(0/0)", "all(0/0)");
+}
+
+static uint64_t count_between(Fixture *f, uint64_t since, uint64_t until, enum RingsideMode mode) {
+        RingsideFilter filter = { .size = sizeof(filter), .event = -1, .since = since, .until = until, .mode = mode };
+
+        read_again(f, &filter);
+        return ringside_profile_get_samples(f->profile);
+}
+
+static void test_times(void **state) {
+        Fixture *f = *state;
+        int64_t t = thread(f, 1, "p", 1, "p"), main_stack = STACK(f, "main");
+
+        for (int i = 0; i < 10; i++)
+                assert_return_code(store_add_sample(f->store, SAMPLE(.time = 100 + i, .thread_id = t, .stack_id = main_stack,
+                                                                     .kernel_mode = i % 3 == 0)), 0);
+        assert_int_equal(count_between(f, 0, 0, RINGSIDE_MODE_ANY), 10);
+        assert_int_equal(count_between(f, 103, 0, RINGSIDE_MODE_ANY), 7);
+        assert_int_equal(count_between(f, 0, 103, RINGSIDE_MODE_ANY), 3);
+        assert_int_equal(count_between(f, 103, 105, RINGSIDE_MODE_ANY), 2);
+        assert_int_equal(count_between(f, 0, 0, RINGSIDE_MODE_KERNEL), 4);
+        assert_int_equal(count_between(f, 0, 0, RINGSIDE_MODE_USER), 6);
+        assert_int_equal(count_between(f, 101, 104, RINGSIDE_MODE_KERNEL), 1);
+}
+
 /* C++ is shown demangled; names that differ only in their file are two. */
 static void test_names(void **state) {
         Fixture *f = *state;
@@ -438,6 +493,12 @@ static void test_folded(void **state) {
         expect_row(f, RINGSIDE_BY_FUNCTION, "foo::bar", 5, 5);
         assert_return_code(ringside_profile_get_callees(f->profile, &root), 0);
         expect_tree(root, "all(0/5)[prog(0/5)[main(0/5)[foo::bar(2/5)[foo::bar(3/3)]]]]");
+        filter.function = "foo::bar";
+        read_again(f, &filter);
+        assert_int_equal(ringside_profile_get_samples(f->profile), 5);
+        filter.fold_parts = false;
+        read_again(f, &filter);
+        assert_int_equal(ringside_profile_get_samples(f->profile), 2);
 }
 
 /* As if nothing had been named; with a filter, too. */
@@ -527,6 +588,8 @@ static void test_nothing(void **state) {
 int main(void) {
         const struct CMUnitTest tests[] = {
                 TEST(test_rows),  TEST(test_guessed), TEST(test_truncations), TEST(test_trees),    TEST(test_filters),
+                TEST(test_function), TEST(test_overflow), TEST(test_nothing),
+                TEST(test_times), TEST(test_overflow), TEST(test_nothing),
                 TEST(test_names), TEST(test_overflow), TEST(test_nothing),
                 TEST(test_targets), TEST(test_merged_targets), TEST(test_folded_names), TEST(test_folded), TEST(test_target_filter), TEST(test_one_target), TEST(test_inner_ids),
         };

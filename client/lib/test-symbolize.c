@@ -332,6 +332,34 @@ static void test_cached(void **state) {
         assert_int_equal(statistics.late, 1);
 }
 
+/* A function that is inlined is asked for: where it is a frame, and where it is a part of one. */
+static void test_chosen(void **state) {
+        static const struct {
+                const char *name;
+                bool no_inline;
+                uint64_t samples;
+                const char *first; /* below the command */
+        } cases[] = { { "middle", false, 3, "middle" }, { "middle", true, 3, "outer" }, { "lonely", true, 1, "lonely" } };
+        Place *place = *state;
+        RingsideSymbolizeStatistics statistics;
+
+        make_recording(place->file, "c-5", NULL);
+        symbolize(place->file, &statistics);
+        for (size_t i = 0; i < ELEMENTSOF(cases); i++) {
+                _cleanup_(ringside_recording_freep) RingsideRecording *recording = NULL;
+                _cleanup_(ringside_profile_freep) RingsideProfile *profile = NULL;
+                RingsideFilter filter = { .size = sizeof(filter), .event = -1, .no_inline = cases[i].no_inline,
+                                          .function = cases[i].name };
+                const RingsideNode *root;
+
+                assert_return_code(ringside_recording_open(&recording, place->file, NULL), 0);
+                assert_return_code(ringside_profile_new(&profile, recording, &filter, NULL), 0);
+                assert_int_equal(ringside_profile_get_samples(profile), cases[i].samples);
+                assert_return_code(ringside_profile_get_callees(profile, &root), 0);
+                assert_string_equal(root->children[0]->children[0]->name, cases[i].first);
+        }
+}
+
 /* What is there stays, and is not looked for again. */
 static void test_twice(void **state) {
         Place *place = *state;
@@ -471,6 +499,7 @@ int main(void) {
                 cmocka_unit_test_setup_teardown(test_by_line, place_setup, place_teardown),
                 cmocka_unit_test_setup_teardown(test_two_lines, place_setup, place_teardown),
                 cmocka_unit_test_setup_teardown(test_exports, place_setup, place_teardown),
+                cmocka_unit_test_setup_teardown(test_chosen, place_setup, place_teardown),
                 cmocka_unit_test_setup_teardown(test_cached, place_setup, place_teardown),
                 cmocka_unit_test_setup_teardown(test_twice, place_setup, place_teardown),
                 cmocka_unit_test_setup_teardown(test_nothing, place_setup, place_teardown),

@@ -279,6 +279,17 @@ class Reading(CliTest):
         self.assertRegex(text, r"(?m)^Thread +worker$")
         self.assertRegex(text, r"(?m)^100\.0 % .* cli_hot_b")
         self.assertIn("No sample passes the filter", self.report("--process", "nosuch"))
+        text = self.report("--function=cli_hot_?", "--by=callers")
+        self.assertRegex(text, r"(?m)^Function +cli_hot_\?$")
+        self.assertRegex(text, r"(?m)^Samples +900, ")
+        self.assertNotIn("[kernel]", text)
+        whole = ("--function=cli_hot_b", "--mode=user", "--since=1ms", "--until=2h", "--format=json")
+        self.assertEqual(json.loads(self.report(*whole))["filter"], {
+            "function": "cli_hot_b", "since_ns": 1000000, "until_ns": 7200000000000, "mode": "user"})
+        text = self.report("--mode=kernel", "--since=1ms", "--until=2h")
+        self.assertRegex(text, r"(?m)^Mode +kernel$")
+        self.assertRegex(text, r"(?m)^Time +1 ms to 2 h 00 min$")
+        self.assertRegex(self.report("--since=30m"), r"(?m)^Time +from 30 min 00 s on$")
         self.fails(1, "report", "--event=7", "a.ringside")
 
     def check_node(self, node, functions):
