@@ -32,7 +32,17 @@ static __always_inline int unwind_read(__u64 *ret, __u64 address) {
         return unwind_read_bytes(ret, sizeof(*ret), address);
 }
 
+/* The same of an aligned word of the stack; most come together with one that was read before (unwind.h). */
+static int unwind_read_stack(__u64 *ret, __u64 address);
+
 #include "unwind-step.h"
+
+/*
+ * So much of the stack is read at once: several frames of most programs. A power of two that pages are a multiple of: a part can
+ * be read wherever one word of it can.
+ */
+#define UNWIND_PART 512
+#define UNWIND_NO_PART 1 /* no multiple of it */
 
 struct unwind {
         struct unwind_state state;
@@ -43,6 +53,8 @@ struct unwind {
         struct rs_table_mapping mapping; /* of the last frame; a copy */
         __u64 lookup;     /* the address that a mapping is looked for, or a page, or a row */
         __u64 page[2];    /* as in the tables; and nothing */
+        __u64 part_at;    /* the address of the part of the stack that is here; UNWIND_NO_PART */
+        __u64 part[UNWIND_PART / sizeof(__u64)];
         __u64 list;       /* where the mappings of the process begin, in bytes */
         __u64 n_list;
         __u64 key;        /* of the process, and of this list of its mappings */

@@ -149,6 +149,29 @@ __noinline int unwind_look_at_signal(void) {
 
 /* ---- the walk ---- */
 
+/* Reads the part of the stack that a word is in. A function of its own: most words are in the last one. */
+__noinline int unwind_read_part(__u64 address) {
+        struct scratch *s = scratch_get();
+
+        if (!has_tables || !s)
+                return -1;
+        address &= -UNWIND_PART;
+        s->unwind.part_at = UNWIND_NO_PART;
+        if (unwind_read_bytes(s->unwind.part, sizeof(s->unwind.part), address) != 0)
+                return -1;
+        s->unwind.part_at = address;
+        return 0;
+}
+
+static __always_inline int unwind_read_stack(__u64 *ret, __u64 address) {
+        struct scratch *s = scratch_get();
+
+        if (!s || ((address & -UNWIND_PART) != s->unwind.part_at && unwind_read_part(address) != 0))
+                return -1;
+        *ret = s->unwind.part[(address & (UNWIND_PART - 1)) / sizeof(*ret)];
+        return 0;
+}
+
 /*
  * How often each kind of rule was followed, and how long samples took, for a test that spoils them; no
  * product is built with it.
@@ -390,8 +413,8 @@ static __always_inline int unwind_leave_handler(struct scratch *s, struct unwind
         return UNWIND_GOES_ON;
 }
 
-/* One frame; a function of its own, so that the verifier checks it once. */
-__noinline int unwind_frame(void) {
+/* One frame. */
+static __always_inline int unwind_frame(void) {
         struct scratch *s = scratch_get();
         struct unwind *u;
         int end, guess;
@@ -431,6 +454,7 @@ __noinline int unwind_frame(void) {
 /* The first frame is not told, and one more is found than may be: then it is the depth that ends the walk. */
 #define UNWIND_TURNS_MAX (RS_FRAMES_MAX + 2)
 
+/* What is called for each frame costs as much as the rest of a step does: so the whole of it is in here. */
 static long unwind_turn(__u32 i, void *unused) {
         return unwind_frame() == STEP_ENDED ? TURN_IS_LAST : TURN_GOES_ON;
 }
@@ -519,6 +543,7 @@ static __always_inline void unwind_walk(struct scratch *s, struct sample_context
         u->untold = false;
         u->ask = 0;
         u->mapping.start = u->mapping.end = 0;
+        u->part_at = UNWIND_NO_PART;
         u->state.known = UNWIND_REGISTERS_KNOWN;
         if (CONTEXT_IS_USER(ctx)) {
                 UNWIND_TAKE_REGISTERS(&u->state, UNWIND_CONTEXT(ctx));

@@ -7,6 +7,7 @@
  * UNWIND_X86_64 or UNWIND_AARCH64, and how a word of the stack is read:
  *
  *      static int unwind_read(__u64 *ret, __u64 address);      0, or the word cannot be read
+ *      static int unwind_read_stack(__u64 *ret, __u64 address);      the same of one that is aligned
  *
  * and for aarch64, as UNWIND_ADDRESS_MASK, which bits of a signed return address are the address.
  *
@@ -67,7 +68,7 @@ static inline __attribute__((always_inline)) bool unwind_is_near(const struct un
 static inline __attribute__((always_inline)) int unwind_read_near(const struct unwind_state *s, __u64 *ret, __u64 address) {
         if (!unwind_is_near(s, address))
                 return RS_WALK_BAD_CFA;
-        return unwind_read(ret, address) == 0 ? UNWIND_GOES_ON : RS_WALK_UNREADABLE;
+        return unwind_read_stack(ret, address) == 0 ? UNWIND_GOES_ON : RS_WALK_UNREADABLE;
 }
 
 /* To what a signal interrupted. It may have come on a stack of its own: nothing is known of where the other one is. */
@@ -146,11 +147,7 @@ static inline __attribute__((always_inline)) int unwind_step(struct unwind_state
         if (cfa - sp - 1 >= RS_TABLE_FRAME_MAX && !(has_lr && cfa == sp))
                 return RS_WALK_BAD_CFA;
 
-        if (how != RS_REG_SAME) {
-                r = unwind_read_near(s, &ra, (how == RS_REG_AT_CFA ? cfa : base) + (__s64) rule->ra_offset);
-                if (r != UNWIND_GOES_ON)
-                        return r;
-        }
+        /* The return address last: it is above, nearer to what the next step reads. */
         if (rule->fp == RS_REG_AT_CFA || rule->fp == RS_REG_AT_BASE) {
                 r = unwind_read_near(s, &fp, (rule->fp == RS_REG_AT_CFA ? cfa : base) + (__s64) rule->fp_offset);
                 if (r != UNWIND_GOES_ON)
@@ -158,7 +155,11 @@ static inline __attribute__((always_inline)) int unwind_step(struct unwind_state
                 known |= UNWIND_KNOWN(UNWIND_FP);
         } else if (rule->fp != RS_REG_SAME)
                 known &= ~UNWIND_KNOWN(UNWIND_FP);
-
+        if (how != RS_REG_SAME) {
+                r = unwind_read_near(s, &ra, (how == RS_REG_AT_CFA ? cfa : base) + (__s64) rule->ra_offset);
+                if (r != UNWIND_GOES_ON)
+                        return r;
+        }
 #ifdef UNWIND_LR
         /* What it had before it called is on the stack, or lost. */
         known &= ~UNWIND_KNOWN(UNWIND_LR);

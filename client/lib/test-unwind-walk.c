@@ -18,6 +18,10 @@ static int unwind_read(__u64 *ret, __u64 address) {
         return r;
 }
 
+static int unwind_read_stack(__u64 *ret, __u64 address) {
+        return unwind_read(ret, address);
+}
+
 #define UNWIND_ADDRESS_MASK ((UINT64_C(1) << 48) - 1)
 #include "unwind-step.h"
 

@@ -23,8 +23,8 @@ from flow import Flow
 MAP_UPDATE_ELEM, MAP_DELETE_ELEM, RINGBUF_DISCARD, PROBE_READ_USER = 2, 3, 133, 112
 RINGBUF_OUTPUT = 130
 # Where tables say which word of it is looked at, or written to; and the arrays that these words are of.
-SCRATCH_BY_TABLES = ("unwind_frame",)
-ARRAYS = (("unwind", "state", "regs"), ("frames",))
+SCRATCH_BY_TABLES = ("unwind_turn",)
+ARRAYS = (("unwind", "state", "regs"), ("unwind", "part"), ("frames",))
 CALLS = r"== (232|-1811939328|2483027968)\b"  # call rel32 of x86-64, bl of aarch64
 
 
@@ -172,8 +172,8 @@ def check_places(check, parts, layout):
     check("the places within a chunk were found", {"table_find_process", "unwind_find_page", "on_exec"} <= set(places.found) and
           places.found["unwind_find_mapping"] >= 17 and places.found["unwind_find_rule"] >= 11)
     # In one function, or in those that were made part of it.
-    check("the registers and frames that rules choose were found", places.arrays == {path[-1] for path in ARRAYS})
-    check(f"each of {sum(places.found.values())} places, rows, registers and frames is masked to what there is {places.wide or ''}", not places.wide)
+    check("the registers, words and frames that rules choose were found", places.arrays == {path[-1] for path in ARRAYS})
+    check(f"each of {sum(places.found.values())} places, rows, registers, words and frames is masked to what there is {places.wide or ''}", not places.wide)
     for name in ("unwind_find_page", *SCRATCH_BY_TABLES):
         function = copy.copy(parts.get(name, Function()))
         function.code = [re.sub(r" &= \d+$", " &= 2147483647", code) for code in function.code]
@@ -191,13 +191,13 @@ def check_tables(check, text, layout):
     # The walk by frame pointers is not one of tables, and looks at what is in a register.
     reads = [(name, f, at) for name, f in parts.items() if name != "walk_step"
              for at, code in enumerate(f.code) if code == f"call {PROBE_READ_USER}"]
-    check("the reads of user memory were found", {"call_before", "unwind_look_at_signal", "unwind_guess", "unwind_frame"} <=
+    check("the reads of user memory were found", {"call_before", "unwind_look_at_signal", "unwind_guess", "unwind_read_part"} <=
           {name for name, _, _ in reads})
     bare = [f"{name}+{at}" for name, f, at in reads if not f.masks_address(at)]
     check(f"the address of each of {len(reads)} reads of user memory is masked {bare or ''}", not bare)
     called = parts.get("call_before", Function()).code
     check("what is before a return address is read", f"call {PROBE_READ_USER}" in called and any(re.search(CALLS, c) for c in called))
-    check("each return address is looked at", all("call_before" in parts.get(name, Function()).to for name in ("unwind_frame", "unwind_guess", "walk_step")))
+    check("each return address is looked at", all("call_before" in parts.get(name, Function()).to for name in ("unwind_turn", "unwind_guess", "walk_step")))
 
 
 def main():
