@@ -92,13 +92,13 @@ static __always_inline struct mapping_scratch *mapping_scratch_get(void) {
 }
 
 /* False, too, where the kernel does not say it. */
-static __always_inline bool vma_is_mapping(struct vm_area_struct *vma) {
+static __always_inline bool vma_is_mapping(const struct vma_scratch *v, struct vm_area_struct *vma) {
         bool detached;
         int n;
 
         if (bpf_core_field_exists(vma->vm_refcnt.refs.counter))
-                return !READ_FAILS(n, vma->vm_refcnt.refs.counter) && n > 0;
-        return bpf_core_field_exists(vma->detached) && !READ_FAILS(detached, vma->detached) && !detached;
+                return !COPIED_FAILS(n, v, vma, struct vm_area_struct, vm_refcnt.refs.counter) && n > 0;
+        return bpf_core_field_exists(vma->detached) && !COPIED_FAILS(detached, v, vma, struct vm_area_struct, detached) && !detached;
 }
 
 /*
@@ -106,18 +106,20 @@ static __always_inline bool vma_is_mapping(struct vm_area_struct *vma) {
  * another by now, and its file's memory of another's: then something of all this is different. The tag is of
  * the entry that the seal is in, which may be of two halves. 0: it is none, as far as can be known.
  */
-static __always_inline __u64 vma_seal(struct vm_area_struct *vma, __u64 tag) {
-        unsigned long start, end, flags, offset, number = 0;
-        __u64 version = 0;
+static __always_inline __u64 vma_seal(struct vma_scratch *v, struct vm_area_struct *vma, __u64 tag) {
+        unsigned long start, end, flags, offset;
+        __u64 number = 0, version = 0;
         struct inode *inode = 0;
         struct mm_struct *mm;
         struct file *file;
         __u64 seal;
 
-        if (!vma_is_mapping(vma) || READ_FAILS(start, vma->vm_start) || READ_FAILS(end, vma->vm_end) ||
-            READ_FAILS(flags, vma->vm_flags) || READ_FAILS(offset, vma->vm_pgoff) || READ_FAILS(mm, vma->vm_mm) ||
-            READ_FAILS(file, vma->vm_file) ||
-            (file && (READ_FAILS(inode, file->f_inode) || READ_FAILS(number, inode->i_ino) || !inode_version(inode, &version))))
+        if (COPY_FAILS(v, vma, struct vm_area_struct) || !vma_is_mapping(v, vma) ||
+            COPIED_FAILS(start, v, vma, struct vm_area_struct, vm_start) || COPIED_FAILS(end, v, vma, struct vm_area_struct, vm_end) ||
+            COPIED_FAILS(flags, v, vma, struct vm_area_struct, vm_flags) ||
+            COPIED_FAILS(offset, v, vma, struct vm_area_struct, vm_pgoff) || COPIED_FAILS(mm, v, vma, struct vm_area_struct, vm_mm) ||
+            COPIED_FAILS(file, v, vma, struct vm_area_struct, vm_file) ||
+            (file && (READ_FAILS(inode, file->f_inode) || !inode_read(v, inode, &number, &version))))
                 return 0;
         seal = mapped_mix(mapped_mix(mapped_mix(0, start), end), (__u64) offset << 1 | ((flags & VM_EXEC) != 0));
         seal = mapped_mix(mapped_mix(mapped_mix(seal, (__u64) mm), (__u64) file), (__u64) inode);
@@ -183,13 +185,12 @@ static __always_inline void mapped_put(__u64 key, __u64 address, const struct ma
 #define MAPPED_STALE 1 /* it was told, and may be another by now */
 #define MAPPED_TOLD 2
 
-/* A function of its own, for the verifier: it is called for each frame. */
-__noinline int mapped_look(__u64 address) {
-        struct mapping_scratch *s = mapping_scratch_get();
-        struct mapped_set *set = s ? mapped_set_get(s->key, address) : 0;
+static __always_inline int mapped_look(struct mapping_scratch *s, __u64 address) {
+        struct mapped_set *set = mapped_set_get(s->key, address);
+        struct vma_scratch *v = vma_scratch_get(VMA_OF_SAMPLE);
         int result = MAPPED_UNKNOWN;
 
-        if (!set)
+        if (!set || !v)
                 return MAPPED_TOLD;
         for (int i = 0; i < MAPPED_WAYS; i++) {
                 struct mapped *m = &set->ways[i];
@@ -200,7 +201,7 @@ __noinline int mapped_look(__u64 address) {
                 s->run_end = m->end;
                 if (m->sequence == s->sequence)
                         return MAPPED_TOLD;
-                if (m->vma != 0 && vma_seal((void *) m->vma, m->tag) == m->seal) {
+                if (m->vma != 0 && vma_seal(v, (void *) m->vma, m->tag) == m->seal) {
                         m->sequence = s->sequence;
                         return MAPPED_TOLD;
                 }
@@ -209,20 +210,14 @@ __noinline int mapped_look(__u64 address) {
         return result;
 }
 
+/* Of the current task's memory. */
 static __always_inline __u64 mm_sequence(struct mm_struct *mm) {
-        unsigned long exec_vm;
-        unsigned int sequence;
-        int count;
-
-        if (bpf_core_field_exists(((struct mm_struct___new *) 0)->mm_lock_seq.sequence)) {
-                if (!READ_FAILS(sequence, ((struct mm_struct___new *) mm)->mm_lock_seq.sequence))
-                        return sequence;
-        } else if (bpf_core_field_exists(((struct mm_struct___old *) 0)->mm_lock_seq)) {
-                if (!READ_FAILS(sequence, ((struct mm_struct___old *) mm)->mm_lock_seq))
-                        return sequence;
-        } else if (!READ_FAILS(exec_vm, mm->exec_vm) &&
-                   !READ_FAILS(count, mm->map_count))
-                return mapped_mix(mapped_mix(exec_vm, count), bpf_ktime_get_ns() >> MAPPED_AGE_SHIFT);
+        if (bpf_core_field_exists(((struct mm_struct___new *) 0)->mm_lock_seq.sequence))
+                return ((struct mm_struct___new *) mm)->mm_lock_seq.sequence;
+        if (bpf_core_field_exists(((struct mm_struct___old *) 0)->mm_lock_seq))
+                return ((struct mm_struct___old *) mm)->mm_lock_seq;
+        if (bpf_core_field_exists(mm->exec_vm) && bpf_core_field_exists(mm->map_count))
+                return mapped_mix(mapped_mix(mm->exec_vm, mm->map_count), bpf_ktime_get_ns() >> MAPPED_AGE_SHIFT);
         return bpf_ktime_get_ns();
 }
 
@@ -246,7 +241,7 @@ static long vma_visit(struct task_struct *task, struct vm_area_struct *vma, void
                 return 0;
         s->found = true;
         mapped_describe(&s->mapped, s, v);
-        s->mapped.seal = vma_seal(vma, s->mapped.tag);
+        s->mapped.seal = vma_seal(v, vma, s->mapped.tag);
         s->mapped.vma = s->mapped.seal != 0 ? address_of(vma) : 0;
         s->known = s->mapped.identity == 0 ||
                    (mapped_has(s->key, &s->mapped) && !mapped_contradicts(s->key, s->address, &s->mapped));
@@ -349,15 +344,15 @@ static __always_inline bool mapping_ask(__u64 address) {
 /*
  * One that nothing is known of comes before one that may have changed. Of these it is anyone's turn, lest a
  * program that changes its mappings all the time has only ever the same one looked at; the leaf's is every
- * other time.
+ * other time. A function of its own, for the verifier: it is called for each frame.
  */
 __noinline int mapping_check(__u64 address, bool leaf) {
         struct mapping_scratch *s = mapping_scratch_get();
         int level;
 
-        if (!s || address == 0 || address >= TASK_SIZE_MAX || (address >= s->run_start && address < s->run_end))
+        if (!s || address == 0 || address >= TASK_SIZE_MAX)
                 return 0;
-        level = mapped_look(address);
+        level = mapped_look(s, address);
         if (level == MAPPED_TOLD)
                 return 0;
         s->rest |= s->address != 0;
@@ -372,16 +367,20 @@ __noinline int mapping_check(__u64 address, bool leaf) {
 
 /* Callers. */
 static long mapping_turn(__u32 i, void *unused) {
+        struct mapping_scratch *mapping = mapping_scratch_get();
         struct scratch *s = scratch_get();
+        __u64 address;
 
-        if (!s || i >= s->walk.n)
+        if (!s || !mapping || i >= s->walk.n)
                 return TURN_IS_LAST;
-        mapping_check(s->frames[i & RS_FRAMES_MAX] & ~RS_FRAME_EXACT, false);
+        address = s->frames[i & RS_FRAMES_MAX] & ~RS_FRAME_EXACT;
+        if (address < mapping->run_start || address >= mapping->run_end)
+                mapping_check(address, false);
         return TURN_GOES_ON;
 }
 
 /* The state of the task's address space, by which its stacks are known to be checked; never 0. */
-static __always_inline __u16 mapping_begin(struct task_struct *task, const struct rs_sample *sample,
+static __always_inline __u16 mapping_begin(struct task_struct *current, const struct rs_sample *sample,
                                            const struct process_key *process, __u64 exec_id) {
         struct mapping_scratch *s = mapping_scratch_get();
         struct mm_struct *mm;
@@ -389,7 +388,7 @@ static __always_inline __u16 mapping_begin(struct task_struct *task, const struc
         if (!s)
                 return 1;
         s->usable = bpf_core_enum_value_exists(enum bpf_func_id___with_find_vma, BPF_FUNC_find_vma) &&
-                    !READ_FAILS(mm, task->mm) && mm;
+                    (mm = current->mm);
         if (!s->usable)
                 return 1;
         s->key = mapped_mix(process->key, exec_id);
@@ -414,6 +413,7 @@ static __always_inline bool mapping_report(__u64 leaf, bool callers) {
                 return true;
         if (callers)
                 repeat(RS_FRAMES_MAX, mapping_turn, 0);
-        mapping_check(leaf, true);
+        if (leaf < s->run_start || leaf >= s->run_end)
+                mapping_check(leaf, true);
         return s->address == 0 || (mapping_tell() && !s->rest);
 }

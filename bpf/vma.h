@@ -110,15 +110,21 @@ struct vm_area_struct {
 
 #pragma clang attribute pop
 
+/*
+ * As much of a kernel's struct as is read at once, since each read is a call: what samples need, in most kernels. A multiple of 8.
+ */
+#define COPY_SIZE 136
+
 /* Per CPU; never leaves the helper. A name is read to where its first byte is, which is in the first RS_PATH_MAX. */
 struct vma_scratch {
         __u64 start, end, offset, inode;
-        __u64 version;    /* of the file (inode_version()) */
+        __u64 version;    /* of the file (inode_read()) */
         __u32 device;     /* as in the kernel: 12 bits of major, 20 of minor */
         __u32 flags;      /* RS_MAPPING_* */
         __u64 dentry, mount; /* how far the path has got */
         __u32 at;         /* where it begins in the buffer; RS_PATH_MAX: there is none */
         bool executable;
+        __u64 copy[COPY_SIZE / sizeof(__u64)];
         char path[RS_PATH_MAX + NAME_SIZE_MAX + 1];
         __u64 record[(sizeof(struct rs_mapping) + RS_PATH_MAX) / sizeof(__u64) + 1];
 };
@@ -246,27 +252,44 @@ static __always_inline __u64 mapped_mix(__u64 hash, __u64 value) {
         return hash ^ (hash >> 29);
 }
 
+/* True on failure. */
+#define COPY_FAILS(v, from, type)                                                                                      \
+        (bpf_probe_read_kernel((v)->copy,                                                                              \
+                               bpf_core_type_size(type) < sizeof((v)->copy) ? bpf_core_type_size(type) : sizeof((v)->copy), \
+                               from) != 0)
+
+/* READ_FAILS() of what was copied last. */
+#define COPIED_FAILS(dst, v, from, type, field)                                                                        \
+        (bpf_core_field_offset(type, field) <= sizeof((v)->copy) - sizeof(dst)                                          \
+                 ? ((dst) = *(typeof(dst) *) ((void *) (v)->copy + bpf_core_field_offset(type, field)), false)          \
+                 : READ_FAILS(dst, (from)->field))
+
 /*
  * What tells a file from others that had its number, and from itself before it was written anew: a library that was built
  * again may be at the same place, in every way that a mapping shows.
  */
-static __always_inline bool inode_version(struct inode *inode, __u64 *ret) {
+static __always_inline bool inode_read(struct vma_scratch *v, struct inode *inode, __u64 *ret_number, __u64 *ret_version) {
         __u32 generation, nsec;
+        unsigned long number;
         __s64 size, sec;
         long long_nsec;
 
-        if (READ_FAILS(generation, inode->i_generation) || READ_FAILS(size, inode->i_size))
+        if (COPY_FAILS(v, inode, struct inode) || COPIED_FAILS(number, v, inode, struct inode, i_ino) ||
+            COPIED_FAILS(generation, v, inode, struct inode, i_generation) || COPIED_FAILS(size, v, inode, struct inode, i_size))
                 return false;
         if (bpf_core_field_exists(inode->i_mtime_sec)) {
-                if (READ_FAILS(sec, inode->i_mtime_sec) || READ_FAILS(nsec, inode->i_mtime_nsec))
+                if (COPIED_FAILS(sec, v, inode, struct inode, i_mtime_sec) || COPIED_FAILS(nsec, v, inode, struct inode, i_mtime_nsec))
                         return false;
                 long_nsec = nsec;
         } else if (bpf_core_field_exists(inode->__i_mtime)) {
-                if (READ_FAILS(sec, inode->__i_mtime.tv_sec) || READ_FAILS(long_nsec, inode->__i_mtime.tv_nsec))
+                if (COPIED_FAILS(sec, v, inode, struct inode, __i_mtime.tv_sec) ||
+                    COPIED_FAILS(long_nsec, v, inode, struct inode, __i_mtime.tv_nsec))
                         return false;
-        } else if (READ_FAILS(sec, inode->i_mtime.tv_sec) || READ_FAILS(long_nsec, inode->i_mtime.tv_nsec))
+        } else if (COPIED_FAILS(sec, v, inode, struct inode, i_mtime.tv_sec) ||
+                   COPIED_FAILS(long_nsec, v, inode, struct inode, i_mtime.tv_nsec))
                 return false;
-        *ret = mapped_mix(mapped_mix(mapped_mix(generation, size), sec), long_nsec);
+        *ret_number = number;
+        *ret_version = mapped_mix(mapped_mix(mapped_mix(generation, size), sec), long_nsec);
         return true;
 }
 
@@ -274,7 +297,6 @@ static __always_inline bool inode_version(struct inode *inode, __u64 *ret) {
 static __always_inline bool file_read(struct vma_scratch *v, struct file *file, struct path *ret_path) {
         struct super_block *sb;
         struct inode *inode;
-        unsigned long number;
 
         if (file_read_upper(file, ret_path)) {
                 if (READ_FAILS(inode, ret_path->dentry->d_inode))
@@ -282,11 +304,7 @@ static __always_inline bool file_read(struct vma_scratch *v, struct file *file, 
         } else if (READ_FAILS(inode, file->f_inode) || READ_FAILS(ret_path->mnt, file->f_path.mnt) ||
                    READ_FAILS(ret_path->dentry, file->f_path.dentry))
                 return false;
-        if (READ_FAILS(number, inode->i_ino) || !inode_version(inode, &v->version) || READ_FAILS(sb, inode->i_sb) ||
-            READ_FAILS(v->device, sb->s_dev))
-                return false;
-        v->inode = number;
-        return true;
+        return inode_read(v, inode, &v->inode, &v->version) && !READ_FAILS(sb, inode->i_sb) && !READ_FAILS(v->device, sb->s_dev);
 }
 
 /* Names that the kernel itself gives to memory without a file; else it is a program's own. */
