@@ -52,7 +52,7 @@ int list_mappings(struct bpf_iter__task_vma *ctx) {
             !(flags & VM_EXEC))
                 return LIST_GOES_ON;
         numbers = rule_admits(address_of(task));
-        if (!numbers || !process_key_read(&key, task))
+        if (!numbers || !process_key_read(&key, task, false))
                 return LIST_STOPS;
         if (!vma_read(v, vma))
                 return LIST_GOES_ON;

@@ -16,13 +16,13 @@ struct process_key {
  * Tells a process from a later one with the same number, which may be somebody else's; not from itself
  * after exec. Its start is its leader's, whichever thread this is.
  */
-static __always_inline bool process_key_read(struct process_key *ret, struct task_struct *task) {
+static __always_inline bool process_key_read(struct process_key *ret, struct task_struct *task, bool current) {
         struct task_struct *leader;
         struct hash hash;
         __u32 tgid;
 
-        if (READ_FAILS(tgid, task->tgid) || READ_FAILS(leader, task->group_leader) || !leader ||
-            READ_FAILS(ret->start, leader->start_boottime))
+        if (READ_OF_FAILS(current, tgid, task->tgid) || READ_OF_FAILS(current, leader, task->group_leader) || !leader ||
+            READ_OF_FAILS(current, ret->start, leader->start_boottime))
                 return false;
         /* Two words, and ids of stacks are of more: none of one kind is one of the other. */
         hash_begin(&hash);

@@ -23,6 +23,12 @@
  *
  * The parts are global functions, which the verifier checks once each; it wants plain numbers as
  * their arguments, so tasks and namespaces are passed as addresses that only checked reads follow.
+ *
+ * A checked read is a call, and these calls were a third of what a sample costs. So samples ask by functions of their
+ * own, compiled from the same source: what the current task holds, as it does all of this, cannot be gone while it is
+ * interrupted, and is read by plain instructions, from pointers that the verifier knows. They leave zero should they fail
+ * after all, which hides, but for two: the empty capability set is read with a check there, too, and root's
+ * uid stands in the same struct.
  */
 
 #include "kernel.h"
@@ -59,6 +65,9 @@ const volatile bool sees_everybody = false;
 /* True on failure. */
 #define READ_FAILS(dst, field) (bpf_core_read(&(dst), sizeof(dst), &(field)) != 0)
 
+/* The same; with `current`, of what the current task holds, by a pointer that the verifier knows: without a call. */
+#define READ_OF_FAILS(current, dst, field) ((current) ? ((dst) = (field), false) : READ_FAILS(dst, field))
+
 /* A pointer the verifier knows as one, as a plain number. */
 static __always_inline __u64 address_of(const void *pointer) {
         __u64 address = 0;
@@ -68,17 +77,17 @@ static __always_inline __u64 address_of(const void *pointer) {
 }
 
 /* False on failure. */
-static __always_inline bool namespace_read(struct rs_namespace *ret, struct ns_common *ns) {
+static __always_inline bool namespace_read(struct rs_namespace *ret, struct ns_common *ns, bool current) {
         ret->id = 0;
-        if (bpf_core_field_exists(ns->ns_id) && READ_FAILS(ret->id, ns->ns_id))
+        if (bpf_core_field_exists(ns->ns_id) && READ_OF_FAILS(current, ret->id, ns->ns_id))
                 return false;
-        return !READ_FAILS(ret->inum, ns->inum);
+        return !READ_OF_FAILS(current, ret->inum, ns->inum);
 }
 
-static __always_inline bool namespace_is(struct ns_common *ns, const struct rs_namespace *wanted) {
+static __always_inline bool namespace_is(struct ns_common *ns, const struct rs_namespace *wanted, bool current) {
         struct rs_namespace n;
 
-        return namespace_read(&n, ns) && n.inum != 0 && n.inum == wanted->inum && n.id == wanted->id;
+        return namespace_read(&n, ns, current) && n.inum != 0 && n.inum == wanted->inum && n.id == wanted->id;
 }
 
 #define OWNS_NO 0
@@ -90,13 +99,13 @@ __noinline __u64 rule_owns_level(__u64 address) {
         kuid_t owner;
         int level;
 
-        if (namespace_is(&ns->ns, &identity.user_ns))
+        if (namespace_is(&ns->ns, &identity.user_ns, false))
                 return (identity.caps >> CAP_SYS_PTRACE) & 1 ? OWNS_YES : OWNS_NO;
         if (READ_FAILS(level, ns->level) || level <= (int) identity.user_ns.level)
                 return OWNS_NO;
         if (READ_FAILS(parent, ns->parent) || !parent)
                 return OWNS_NO;
-        if ((RULE_SKIPS(RULE_NS_PARENT) || namespace_is(&parent->ns, &identity.user_ns)) &&
+        if ((RULE_SKIPS(RULE_NS_PARENT) || namespace_is(&parent->ns, &identity.user_ns, false)) &&
             !READ_FAILS(owner, ns->owner) && (RULE_SKIPS(RULE_NS_OWNER) || owner.val == identity.uid))
                 return OWNS_YES;
         return (__u64) parent;
@@ -118,12 +127,13 @@ __noinline int rule_owns(__u64 address) {
         return address == OWNS_YES;
 }
 
-static __always_inline bool rule_same_ids(const struct cred *cred, const struct rs_identity *client) {
+static __always_inline bool rule_same_ids(const struct cred *cred, const struct rs_identity *client, bool current) {
         kuid_t uid, euid, suid;
         kgid_t gid, egid, sgid;
 
-        if (READ_FAILS(uid, cred->uid) || READ_FAILS(euid, cred->euid) || READ_FAILS(suid, cred->suid) ||
-            READ_FAILS(gid, cred->gid) || READ_FAILS(egid, cred->egid) || READ_FAILS(sgid, cred->sgid))
+        if (READ_OF_FAILS(current, uid.val, cred->uid.val) || READ_OF_FAILS(current, euid.val, cred->euid.val) ||
+            READ_OF_FAILS(current, suid.val, cred->suid.val) || READ_OF_FAILS(current, gid.val, cred->gid.val) ||
+            READ_OF_FAILS(current, egid.val, cred->egid.val) || READ_OF_FAILS(current, sgid.val, cred->sgid.val))
                 return false;
         if (!RULE_SKIPS(RULE_UID) && uid.val != client->uid)
                 return false;
@@ -144,35 +154,35 @@ static __always_inline bool rule_same_ids(const struct cred *cred, const struct 
 #define HAS_EXEC_STATE bpf_core_field_exists(((struct task_struct *) 0)->exec_state)
 
 /* NULL on failure, and before 7.2; reads through it fail then. */
-static __always_inline struct task_exec_state *task_exec_state(struct task_struct *task) {
+static __always_inline struct task_exec_state *task_exec_state(struct task_struct *task, bool current) {
         struct task_exec_state *exec = 0;
 
-        if (HAS_EXEC_STATE && READ_FAILS(exec, task->exec_state))
+        if (HAS_EXEC_STATE && READ_OF_FAILS(current, exec, task->exec_state))
                 return 0;
         return exec;
 }
 
 /* Where exec took place, whatever namespace the task went to later. NULL on failure. */
-static __always_inline struct user_namespace *rule_exec_ns(struct mm_struct *mm, struct task_exec_state *exec) {
+static __always_inline struct user_namespace *rule_exec_ns(struct mm_struct *mm, struct task_exec_state *exec, bool current) {
         struct user_namespace *ns;
 
         if (HAS_EXEC_STATE)
-                return READ_FAILS(ns, exec->user_ns) ? 0 : ns;
-        return !bpf_core_field_exists(mm->user_ns) || READ_FAILS(ns, mm->user_ns) ? 0 : ns;
+                return !exec || READ_OF_FAILS(current, ns, exec->user_ns) ? 0 : ns;
+        return !bpf_core_field_exists(mm->user_ns) || READ_OF_FAILS(current, ns, mm->user_ns) ? 0 : ns;
 }
 
 /* get_dumpable(mm) == SUID_DUMP_USER, or what it has become. */
-static __always_inline bool rule_dumpable(struct mm_struct *mm, struct task_exec_state *exec) {
+static __always_inline bool rule_dumpable(struct mm_struct *mm, struct task_exec_state *exec, bool current) {
         enum task_dumpable dumpable;
         unsigned long flags = 0;
 
         if (HAS_EXEC_STATE)
-                return !READ_FAILS(dumpable, exec->dumpable) && dumpable == TASK_DUMPABLE_OWNER;
+                return exec && !READ_OF_FAILS(current, dumpable, exec->dumpable) && dumpable == TASK_DUMPABLE_OWNER;
         if (bpf_core_field_exists(((struct mm_struct___new *) 0)->flags.__mm_flags)) {
-                if (READ_FAILS(flags, ((struct mm_struct___new *) mm)->flags.__mm_flags[0]))
+                if (READ_OF_FAILS(current, flags, ((struct mm_struct___new *) mm)->flags.__mm_flags[0]))
                         return false;
         } else if (bpf_core_field_exists(((struct mm_struct___old *) 0)->flags)) {
-                if (READ_FAILS(flags, ((struct mm_struct___old *) mm)->flags))
+                if (READ_OF_FAILS(current, flags, ((struct mm_struct___old *) mm)->flags))
                         return false;
         } else
                 return false; /* a layout nobody has taught us */
@@ -180,97 +190,112 @@ static __always_inline bool rule_dumpable(struct mm_struct *mm, struct task_exec
 }
 
 /* real_cred: what others see of the task; cred can be overridden for a while. NULL on failure. */
-static __always_inline const struct cred *task_real_cred(struct task_struct *task) {
+static __always_inline const struct cred *task_real_cred(struct task_struct *task, bool current) {
         const struct cred *cred;
 
-        if (RULE_SKIPS(RULE_REAL_CRED) ? READ_FAILS(cred, task->cred) : READ_FAILS(cred, task->real_cred))
+        if (RULE_SKIPS(RULE_REAL_CRED) ? READ_OF_FAILS(current, cred, task->cred) : READ_OF_FAILS(current, cred, task->real_cred))
                 return 0;
         return cred;
 }
 
 /* Credentials and memory: conditions 1 to 3 of the design. */
-__noinline int rule_may_read(__u64 address) {
-        struct task_struct *task = (void *) address;
+static __always_inline bool rule_may_read_task(struct task_struct *task, bool current) {
         const struct rs_identity *client = &identity;
         struct user_namespace *ns, *exec_ns;
         struct task_exec_state *exec;
         const struct cred *cred;
         struct mm_struct *mm;
         unsigned int flags;
-        bool owns;
         __u64 permitted;
+        bool same;
 
         /* The layout that is one set of 64 capabilities, whatever it is called. */
         if (bpf_core_field_size(((struct cred *) 0)->cap_permitted) != sizeof(permitted))
                 return false;
-        if (READ_FAILS(flags, task->flags) || (flags & PF_KTHREAD))
+        if (READ_OF_FAILS(current, flags, task->flags) || (flags & PF_KTHREAD))
                 return false;
         /* Kernel threads borrow an mm as active_mm only; a task past exit_mm has none. */
-        if (READ_FAILS(mm, task->mm) || !mm)
+        if (READ_OF_FAILS(current, mm, task->mm) || !mm)
                 return false;
-        cred = task_real_cred(task);
-        exec = task_exec_state(task);
-        exec_ns = rule_exec_ns(mm, exec);
-        if (!cred || READ_FAILS(ns, cred->user_ns) || !ns || !exec_ns ||
+        cred = task_real_cred(task, current);
+        exec = task_exec_state(task, current);
+        exec_ns = rule_exec_ns(mm, exec, current);
+        if (!cred || READ_OF_FAILS(current, ns, cred->user_ns) || !ns || !exec_ns ||
             bpf_core_read(&permitted, sizeof(permitted), &cred->cap_permitted) != 0)
                 return false;
 
-        owns = rule_owns((__u64) ns);
-        if (!rule_same_ids(cred, client) && !owns)
+        /* Mostly it is. Who owns a namespace takes longer to find out. */
+        same = rule_same_ids(cred, client, current) &&
+               (RULE_SKIPS(RULE_USER_NS) || namespace_is(&ns->ns, &client->user_ns, current)) &&
+               (RULE_SKIPS(RULE_CAPABILITIES) || (permitted & ~client->caps) == 0);
+        if (!same && !rule_owns(address_of(ns)))
                 return false;
-        if (!RULE_SKIPS(RULE_DUMPABLE) && !rule_dumpable(mm, exec) &&
-            !(RULE_SKIPS(RULE_MM_OWNER) ? owns : rule_owns((__u64) exec_ns)))
-                return false;
-        if (!RULE_SKIPS(RULE_USER_NS) && !owns && !namespace_is(&ns->ns, &client->user_ns))
-                return false;
-        if (!RULE_SKIPS(RULE_CAPABILITIES) && !owns && (permitted & ~client->caps) != 0)
-                return false;
-        return true;
+        return RULE_SKIPS(RULE_DUMPABLE) || rule_dumpable(mm, exec, current) ||
+               rule_owns(address_of(RULE_SKIPS(RULE_MM_OWNER) ? ns : exec_ns));
+}
+
+__noinline int rule_may_read(__u64 address) {
+        return rule_may_read_task((void *) address, false);
 }
 
 /* The number of a pid in a namespace, 0: it has none there. */
-static __always_inline __u32 pid_number(struct pid *pid, const struct rs_namespace *wanted) {
+static __always_inline __u32 pid_number(struct pid *pid, const struct rs_namespace *wanted, bool current) {
         struct pid_namespace *ns;
         struct upid *numbers;
         unsigned int level;
         __u32 nr;
 
-        if (READ_FAILS(level, pid->level) || wanted->level > level || wanted->level > 32)
+        if (READ_OF_FAILS(current, level, pid->level) || wanted->level > level || wanted->level > 32)
                 return 0;
-        numbers = (void *) &pid->numbers[0];
+        /* Through a pointer that it knows the verifier follows no level that it does not know. */
+        if (current && wanted->level == 0) {
+                ns = pid->numbers[0].ns;
+                nr = pid->numbers[0].nr;
+                return ns && (RULE_SKIPS(RULE_PID_NS_SAME) || namespace_is(&ns->ns, wanted, true)) ? nr : 0;
+        }
+        numbers = current ? (void *) address_of(&pid->numbers[0]) : &pid->numbers[0];
         numbers = (void *) numbers + (__u64) wanted->level * bpf_core_type_size(struct upid);
         if (READ_FAILS(ns, numbers->ns) || !ns || READ_FAILS(nr, numbers->nr) ||
-            !(RULE_SKIPS(RULE_PID_NS_SAME) || namespace_is(&ns->ns, wanted)))
+            !(RULE_SKIPS(RULE_PID_NS_SAME) || namespace_is(&ns->ns, wanted, false)))
                 return 0;
         return nr;
 }
 
-static __always_inline struct pid *task_tgid(struct task_struct *task) {
+static __always_inline struct pid *task_tgid(struct task_struct *task, bool current) {
         struct signal_struct *signal;
         struct pid *pid;
 
-        if (READ_FAILS(signal, task->signal) || !signal || READ_FAILS(pid, signal->pids[PIDTYPE_TGID]))
+        if (READ_OF_FAILS(current, signal, task->signal) || !signal || READ_OF_FAILS(current, pid, signal->pids[PIDTYPE_TGID]))
                 return 0;
         return pid;
 }
 
 /* Condition 4: the numbers by which the client knows the task, pid << 32 | tid; 0: it does not. */
-__noinline __u64 rule_numbers(__u64 address) {
-        struct task_struct *task = (void *) address;
-        struct pid *tgid = task_tgid(task), *tid;
+static __always_inline __u64 rule_numbers_of(struct task_struct *task, bool current) {
+        struct pid *tgid = task_tgid(task, current), *tid;
         __u32 pid_nr, tid_nr;
 
-        if (!tgid || READ_FAILS(tid, task->thread_pid) || !tid)
+        if (!tgid || READ_OF_FAILS(current, tid, task->thread_pid) || !tid)
                 return 0;
-        pid_nr = pid_number(tgid, &identity.pid_ns);
-        tid_nr = pid_number(tid, &identity.pid_ns);
+        pid_nr = pid_number(tgid, &identity.pid_ns, current);
+        tid_nr = tid == tgid ? pid_nr : pid_number(tid, &identity.pid_ns, current);
         if (RULE_SKIPS(RULE_PID_NS) && !pid_nr &&
             (READ_FAILS(pid_nr, task->tgid) || READ_FAILS(tid_nr, task->pid)))
                 return 0;
         return pid_nr && tid_nr ? (__u64) pid_nr << 32 | tid_nr : 0;
 }
 
+__noinline __u64 rule_numbers(__u64 address) {
+        return rule_numbers_of((void *) address, false);
+}
+
 /* The whole rule: the task's numbers, 0: there is no such task for this client. */
 static __always_inline __u64 rule_admits(__u64 task) {
         return sees_everybody || rule_may_read(task) ? rule_numbers(task) : 0;
+}
+
+__noinline __u64 rule_admits_current(void) {
+        struct task_struct *task = bpf_get_current_task_btf();
+
+        return sees_everybody || rule_may_read_task(task, true) ? rule_numbers_of(task, true) : 0;
 }

@@ -111,7 +111,7 @@ static __always_inline void process_emit(struct rs_process *p, enum rs_process_k
 
 /* What the process is called where it lives, which getpid() tells it. 0 on failure. */
 static __always_inline __u32 process_inner_pid(struct task_struct *task) {
-        struct pid *tgid = task_tgid(task);
+        struct pid *tgid = task_tgid(task, false);
         struct upid *numbers;
         unsigned int level;
         __u32 nr;
@@ -156,20 +156,17 @@ static __always_inline bool task_in_exec(struct task_struct *task) {
  * And until its end the registers are those of the program before, which may have been hidden. A kernel without the
  * bit is not treated as always in an exec here: no user stack would be left at all.
  */
-static __always_inline bool task_has_old_registers(struct task_struct *task) {
-        return bpf_core_field_exists(task->in_execve) && BPF_CORE_READ_BITFIELD_PROBED(task, in_execve);
+static __always_inline bool task_has_old_registers(struct task_struct *current) {
+        return bpf_core_field_exists(current->in_execve) && BPF_CORE_READ_BITFIELD(current, in_execve);
 }
 
 /*
  * Whether the registers are a user's, and user memory is the task's own. Kernel threads borrow a memory, and so
  * does whoever has given up its own at exit; workers run in the kernel for a process, and never its code.
  */
-static __always_inline bool task_has_user(struct task_struct *task) {
-        struct mm_struct *mm;
-        unsigned int flags;
-
-        return !READ_FAILS(flags, task->flags) && !(flags & (PF_KTHREAD | PF_IO_WORKER | PF_USER_WORKER)) &&
-               !READ_FAILS(mm, task->mm) && mm && !task_has_old_registers(task);
+static __always_inline bool task_has_user(struct task_struct *current) {
+        return !(current->flags & (PF_KTHREAD | PF_IO_WORKER | PF_USER_WORKER)) && current->mm &&
+               !task_has_old_registers(current);
 }
 
 /* False where the rule hides the task. */
@@ -197,7 +194,7 @@ int BPF_PROG(on_fork, struct task_struct *parent, struct task_struct *child) {
                 __sync_fetch_and_add(&c->untracked, 1);
         if (!is_told())
                 return 0;
-        if (target_of(address_of(child)) < 0 || !process_admit(&p, rule_admits(address_of(child))) || !process_key_read(&key, child) ||
+        if (target_of(address_of(child)) < 0 || !process_admit(&p, rule_admits(address_of(child))) || !process_key_read(&key, child, false) ||
             !process_fill(&p, child, key.start))
                 return 0;
         if (p.pid == p.tid)
@@ -213,7 +210,7 @@ int BPF_PROG(on_exec, struct task_struct *task, int old_pid, struct linux_binprm
         struct process_key key;
 
         tracked_exec(task, old_pid);
-        if (!process_key_read(&key, task))
+        if (!process_key_read(&key, task, false))
                 return 0;
         if (!is_told()) {
                 /* What it is now is told with its first sample. */
@@ -245,7 +242,7 @@ int BPF_PROG(on_rename, struct task_struct *task, const char *comm) {
         struct process_key key;
 
         /* EXEC tells the name that an exec gave. */
-        if (task_in_exec(task) || target_of(address_of(task)) < 0 || !process_key_read(&key, task) || announced_get(&key) != key.key ||
+        if (task_in_exec(task) || target_of(address_of(task)) < 0 || !process_key_read(&key, task, false) || announced_get(&key) != key.key ||
             !process_admit(&p, rule_admits(address_of(task))))
                 return 0;
         p.start = key.start;
@@ -269,7 +266,7 @@ int BPF_PROG(on_exit, struct task_struct *task) {
         if (READ_FAILS(signal, task->signal) || !signal || READ_FAILS(live, signal->live.counter))
                 return 0;
         tracked_exit(task, live == 0);
-        if (live != 0 || !process_key_read(&key, task) || !announced_has(&key))
+        if (live != 0 || !process_key_read(&key, task, false) || !announced_has(&key))
                 return 0;
         announced_set(&key, 0);
         if (!is_told() || !process_admit(&p, rule_numbers(address_of(task))))
@@ -314,11 +311,9 @@ static __always_inline __u64 walk_prepare(struct scratch *s, struct sample_conte
         *flags |= RS_SAMPLE_KERNEL_MODE;
         struct pt_regs *regs = (void *) bpf_task_pt_regs(task);
 #if defined(__TARGET_ARCH_x86)
-        unsigned long cs;
-
-        if (READ_FAILS(ip, regs->ip) || READ_FAILS(fp, regs->bp) || READ_FAILS(cs, regs->cs))
-                return RS_FRAME_KERNEL;
-        if (CS_IS_COMPAT(cs)) {
+        ip = regs->ip;
+        fp = regs->bp;
+        if (CS_IS_COMPAT(regs->cs)) {
                 s->walk.end = RS_WALK_COMPAT;
                 return RS_FRAME_KERNEL;
         }
@@ -416,36 +411,18 @@ static __always_inline void stack_checked(__u64 id, __u16 state) {
                 *sent = (id & ~SENT_MASK) | (__u64) state << SENT_SHIFT;
 }
 
-static __always_inline void sample_fill(struct rs_sample *r, const struct rs_sample *from, __u8 type, __u16 len) {
-        *r = *from;
-        r->r.type = type;
-        r->r.len = len;
-}
+static __always_inline bool sample_send(struct rs_counters *c, struct rs_wsample *sample, bool with_weight, __u64 weight) {
+        __u32 size = with_weight ? sizeof(*sample) : sizeof(sample->s);
 
-static __always_inline bool sample_send(struct rs_counters *c, const struct rs_sample *sample, bool with_weight,
-                                        __u64 weight) {
-        if (with_weight) {
-                struct rs_wsample *r = bpf_ringbuf_reserve(&rs_ring, sizeof(*r), 0);
-
-                if (!r)
-                        return false;
-                sample_fill(&r->s, sample, RS_RECORD_WSAMPLE, sizeof(*r));
-                r->weight = weight;
-                bpf_ringbuf_submit(r, ring_wakeup(c, sizeof(*r)));
-        } else {
-                struct rs_sample *r = bpf_ringbuf_reserve(&rs_ring, sizeof(*r), 0);
-
-                if (!r)
-                        return false;
-                sample_fill(r, sample, RS_RECORD_SAMPLE, sizeof(*r));
-                bpf_ringbuf_submit(r, ring_wakeup(c, sizeof(*r)));
-        }
-        return true;
+        sample->s.r.type = with_weight ? RS_RECORD_WSAMPLE : RS_RECORD_SAMPLE;
+        sample->s.r.len = size;
+        sample->weight = weight;
+        return bpf_ringbuf_output(&rs_ring, sample, size, ring_wakeup(c, size)) == 0;
 }
 
 static __always_inline int sample_take(struct sample_context *ctx, __u32 event) {
         struct task_struct *task = bpf_get_current_task_btf();
-        struct rs_sample sample = {};
+        struct rs_sample *sample;
         struct process_key process;
         __u32 tgid;
         int target;
@@ -456,17 +433,14 @@ static __always_inline int sample_take(struct sample_context *ctx, __u32 event) 
         __u16 state;
         bool sent;
 
-        numbers = rule_admits(bpf_get_current_task());
+        numbers = rule_admits_current();
         if (!numbers) {
                 if (targeted)
                         __sync_fetch_and_add(&hidden_count[event], ctx->sample_period);
                 if (!idle_is_interrupted(task, ctx))
                         return 0;
-                sample.r.flags = RS_SAMPLE_IDLE;
         }
-        sample.pid = numbers >> 32;
-        sample.tid = numbers;
-        target = target_of(bpf_get_current_task());
+        target = target_of_current();
         if (targeted && numbers && target < 0)
                 __sync_fetch_and_add(&hidden_count[event], ctx->sample_period);
         c = counters_get();
@@ -477,72 +451,74 @@ static __always_inline int sample_take(struct sample_context *ctx, __u32 event) 
         if (!rate_takes(s, event, rate))
                 return 0;
         c->taken++;
-        if (!process_key_read(&process, task)) {
+        sample = &s->sample.s;
+        sample->r.flags = numbers ? 0 : RS_SAMPLE_IDLE;
+        sample->pid = numbers >> 32;
+        sample->tid = numbers;
+        if (!process_key_read(&process, task, true)) {
                 c->lost++;
                 return 0;
         }
         if (numbers)
-                announce(&process, task, sample.pid, sample.tid);
+                announce(&process, task, sample->pid, sample->tid);
 
         s->walk.n = 0;
         s->walk.max = max_frames < RS_FRAMES_MAX ? max_frames : RS_FRAMES_MAX;
         s->walk.end = RS_WALK_NONE;
         s->walk.fp = 0;
         s->walk.proves = false;
-        if (READ_FAILS(tgid, task->tgid) || READ_FAILS(exec_id, task->self_exec_id)) {
-                c->lost++;
-                return 0;
-        }
+        tgid = task->tgid;
+        exec_id = task->self_exec_id;
         if (has_tables) {
                 s->unwind.used = false;
                 s->unwind.guessed_at = NOT_GUESSED;
                 s->unwind.key = mapped_mix(process.key, exec_id);
         }
-        sample.time = bpf_ktime_get_boot_ns();
-        state = mapping_begin(task, &sample, &process, exec_id);
+        sample->time = bpf_ktime_get_boot_ns();
+        state = mapping_begin(task, sample, &process, exec_id);
         hash_begin(&s->walk.hash);
         hash_add(&s->walk.hash, tgid);
         hash_add(&s->walk.hash, exec_id);
         kernel_walk(s, ctx);
 
         if (!task_has_user(task)) {
-                sample.r.flags |= RS_SAMPLE_KERNEL_MODE | RS_SAMPLE_NO_USER;
-                sample.leaf = RS_FRAME_KERNEL;
+                sample->r.flags |= RS_SAMPLE_KERNEL_MODE | RS_SAMPLE_NO_USER;
+                sample->leaf = RS_FRAME_KERNEL;
         } else {
-                sample.leaf = walk_prepare(s, ctx, task, &sample.r.flags);
-                if (s->walk.end == RS_WALK_NONE && !(sample.r.flags & RS_SAMPLE_NO_USER)) {
+                sample->leaf = walk_prepare(s, ctx, task, &sample->r.flags);
+                if (s->walk.end == RS_WALK_NONE && !(sample->r.flags & RS_SAMPLE_NO_USER)) {
                         if (unwind_may(task))
-                                unwind_walk(s, ctx, task, sample.pid, process.start);
+                                unwind_walk(s, ctx, task, sample->pid, process.start);
                         else
                                 walk_frame_pointers(s);
                 }
         }
-        if (sample.leaf == RS_FRAME_KERNEL)
-                sample.leaf = s->walk.kernel_leaf;
-        else if (sample.leaf >= TASK_SIZE_MAX)
-                sample.leaf = 0;
-        sample.r.flags |= (target & RS_SAMPLE_TARGET_MASK) << RS_SAMPLE_TARGET_SHIFT;
+        if (sample->leaf == RS_FRAME_KERNEL)
+                sample->leaf = s->walk.kernel_leaf;
+        else if (sample->leaf >= TASK_SIZE_MAX)
+                sample->leaf = 0;
+        sample->r.flags |= (target & RS_SAMPLE_TARGET_MASK) << RS_SAMPLE_TARGET_SHIFT;
         if (LEAKS(LEAK_HALVES) && !CONTEXT_IS_USER(ctx))
-                sample.tid = CONTEXT_IP(ctx);
+                sample->tid = CONTEXT_IP(ctx);
         if (LEAKS(LEAK_ELSEWHERE) && CONTEXT_IS_USER(ctx))
-                sample.tid = leak_last();
-        sample.r.event = event;
-        sample.r.cpu = bpf_get_smp_processor_id();
+                sample->tid = leak_last();
+        sample->r.event = event;
+        sample->r.cpu = bpf_get_smp_processor_id();
         if (LEAKS(LEAK_MEMORIES) && !CONTEXT_IS_USER(ctx))
                 leak_beside(c, CONTEXT_IP(ctx));
-        sent = stack_send(s, c, sample.pid, state);
+        sent = stack_send(s, c, sample->pid, state);
         if (LEAKS(LEAK_MEMORIES))
                 leak_beside(c, 0);
-        sample.stack = s->walk.id;
-        sample.r.flags |= (s->walk.end & RS_WALK_END_MASK) << RS_WALK_END_SHIFT;
+        sample->stack = s->walk.id;
+        sample->r.flags |= (s->walk.end & RS_WALK_END_MASK) << RS_WALK_END_SHIFT;
         c->walk_end[s->walk.end & RS_WALK_END_MASK]++;
         if (!sent) {
                 c->lost++;
                 return 0;
         }
-        if (mapping_report(sample.leaf, s->walk.check) && s->walk.check)
-                stack_checked(sample.stack, state);
-        if (sample_send(c, &sample, weighted[event] || rate < granted_rate[event],
+        if (mapping_report(sample->leaf, s->walk.check) && s->walk.check)
+                stack_checked(sample->stack, state);
+        if (sample_send(c, &s->sample, weighted[event] || rate < granted_rate[event],
                         ctx->sample_period * granted_rate[event] / rate))
                 c->emitted++;
         else
@@ -600,22 +576,22 @@ int describe(struct bpf_iter__task *ctx) {
 
         if (!task)
                 return 0;
-        tgid = task_tgid(task);
+        tgid = task_tgid(task, false);
         if (!tgid || READ_FAILS(tid, task->thread_pid) || !tid || READ_FAILS(cred, task->real_cred) || !cred ||
             READ_FAILS(info.identity.uid, cred->euid.val) || READ_FAILS(info.identity.gid, cred->egid.val) ||
             bpf_core_read(&info.identity.caps, sizeof(info.identity.caps), &cred->cap_effective) != 0 ||
-            READ_FAILS(ns, cred->user_ns) || !ns || !namespace_read(&info.identity.user_ns, &ns->ns) ||
+            READ_FAILS(ns, cred->user_ns) || !ns || !namespace_read(&info.identity.user_ns, &ns->ns, false) ||
             READ_FAILS(info.identity.user_ns.level, ns->level) || READ_FAILS(level, tid->level) || level > 32)
                 return 0;
         last = (void *) &tid->numbers[0] + (__u64) level * bpf_core_type_size(struct upid);
-        if (READ_FAILS(pid_ns, last->ns) || !pid_ns || !namespace_read(&info.identity.pid_ns, &pid_ns->ns) ||
+        if (READ_FAILS(pid_ns, last->ns) || !pid_ns || !namespace_read(&info.identity.pid_ns, &pid_ns->ns, false) ||
             READ_FAILS(info.start, task->start_boottime) || READ_FAILS(leader, task->group_leader) || !leader ||
             READ_FAILS(info.process_start, leader->start_boottime) || READ_FAILS(info.tgid_root, task->tgid) ||
             READ_FAILS(info.tid_root, task->pid))
                 return 0;
         info.identity.pid_ns.level = level;
-        info.tgid = pid_number(tgid, &helper_pid_ns);
-        info.tid = pid_number(tid, &helper_pid_ns);
+        info.tgid = pid_number(tgid, &helper_pid_ns, false);
+        info.tid = pid_number(tid, &helper_pid_ns, false);
         numbers = rule_admits(address_of(task));
         info.admitted = numbers != 0;
         info.client_tid = numbers;

@@ -18,40 +18,47 @@
 /* Set before the programs are loaded. */
 const volatile bool targeted = false;
 
-static __always_inline struct rs_tracked *tracked_thread(struct task_struct *task) {
+static __always_inline struct rs_tracked *tracked_thread(struct task_struct *task, bool current) {
         struct rs_tracked *tracked;
         __u64 start;
         __u32 tid;
 
-        if (READ_FAILS(tid, task->pid))
+        if (READ_OF_FAILS(current, tid, task->pid))
                 return 0;
         tracked = tracked_find(RS_TRACKED_THREAD, tid);
-        return tracked && !READ_FAILS(start, task->start_boottime) && tracked->start == start ? tracked : 0;
+        return tracked && !READ_OF_FAILS(current, start, task->start_boottime) && tracked->start == start ? tracked : 0;
 }
 
-static __always_inline struct rs_tracked *tracked_process(struct task_struct *task) {
+static __always_inline struct rs_tracked *tracked_process(struct task_struct *task, bool current) {
         struct rs_tracked *tracked;
         struct task_struct *leader;
         __u64 start;
         __u32 tgid;
 
-        if (READ_FAILS(tgid, task->tgid) || READ_FAILS(leader, task->group_leader) || !leader)
+        if (READ_OF_FAILS(current, tgid, task->tgid) || READ_OF_FAILS(current, leader, task->group_leader) || !leader)
                 return 0;
         tracked = tracked_find(RS_TRACKED_PROCESS, tgid);
-        return tracked && !READ_FAILS(start, leader->start_boottime) && tracked->start == start ? tracked : 0;
+        return tracked && !READ_OF_FAILS(current, start, leader->start_boottime) && tracked->start == start ? tracked : 0;
 }
 
-/* The number of a task's target, 0: none was named, below 0: the task belongs to none of them. */
-__noinline int target_of(__u64 address) {
-        struct task_struct *task = (void *) address;
+static __always_inline int target_of_task(struct task_struct *task, bool current) {
         struct rs_tracked *tracked;
 
         if (!targeted)
                 return cgroup_target(task);
-        tracked = tracked_thread(task);
+        tracked = tracked_thread(task, current);
         if (!tracked)
-                tracked = tracked_process(task);
+                tracked = tracked_process(task, current);
         return tracked && tracked->target > 0 ? (int) (tracked->target & RS_SAMPLE_TARGET_MASK) : -1;
+}
+
+/* The number of a task's target, 0: none was named, below 0: the task belongs to none of them. */
+__noinline int target_of(__u64 address) {
+        return target_of_task((void *) address, false);
+}
+
+__noinline int target_of_current(void) {
+        return target_of_task(bpf_get_current_task_btf(), true);
 }
 
 /* Outside START and STOP targets are followed, it is noted who becomes another program, and nothing is told. */
@@ -73,8 +80,8 @@ static __always_inline bool tracked_inherit(struct task_struct *parent, struct t
         if (!targeted || READ_FAILS(parent_tgid, parent->tgid) || READ_FAILS(tgid, child->tgid) ||
             READ_FAILS(tid, child->pid) || READ_FAILS(start, child->start_boottime))
                 return true;
-        thread = tracked_thread(parent);
-        tracked = thread ? thread : tracked_process(parent);
+        thread = tracked_thread(parent, false);
+        tracked = thread ? thread : tracked_process(parent, false);
         if (!tracked || !tracked->follow)
                 return true;
         if (tgid != parent_tgid)

@@ -454,7 +454,7 @@ static __always_inline int unwind_frame(void) {
 /* The first frame is not told, and one more is found than may be: then it is the depth that ends the walk. */
 #define UNWIND_TURNS_MAX (RS_FRAMES_MAX + 2)
 
-/* What is called for each frame costs as much as the rest of a step does: so the whole of it is in here. */
+/* With all of it within, for calls and returns are a good part of what a frame costs. */
 static long unwind_turn(__u32 i, void *unused) {
         return unwind_frame() == STEP_ENDED ? TURN_IS_LAST : TURN_GOES_ON;
 }

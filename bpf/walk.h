@@ -37,6 +37,7 @@ struct scratch {
         struct walk walk;
         __s64 due[RS_EVENTS_MAX]; /* what a lower rate has yet to take, in parts of the granted rate (rate.h) */
         struct unwind unwind;
+        struct rs_wsample sample; /* as it will be sent */
         __u64 stack[sizeof(struct rs_stack) / sizeof(__u64)]; /* the record's head; its frames follow */
         __u64 frames[RS_FRAMES_MAX + 1];
 };
