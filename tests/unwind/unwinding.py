@@ -36,7 +36,7 @@ def record(directory, name, *command, options=(), unwind="table"):
 def stacks(recording, *options):
     """{names from the outermost to the innermost, without the process and the kernel: samples}."""
     found = collections.Counter()
-    for line in as_user("ringside", "export", "--format=collapsed", *options, recording.path).splitlines():
+    for line in as_user("ringside", "export", "--format=collapsed", "--no-inline", *options, recording.path).splitlines():
         stack, _, samples = line.rpartition(" ")
         names = stack.split(";")[1:]
         while names and names[-1].endswith("_[k]"):
