@@ -156,8 +156,9 @@ class Bench:
     def ringside(self, rate, command, options=()):
         path = os.path.join(self.directory, "bench.ringside")
         before = [self.groups.seconds(g) for g in ("client", "helper", "bus")]
-        run = self.spawn("client", ["ringside", "record", "--no-ask", "--unwind=fp", *options, "-e", EVENT, "-F", str(rate), "-o", path,
-                                    "--", *command], as_user=True)
+        # No lines: perf's part that is compared looks for none.
+        run = self.spawn("client", ["ringside", "record", "--no-ask", "--no-lines", "--unwind=fp", *options, "-e", EVENT, "-F", str(rate),
+                                    "-o", path, "--", *command], as_user=True)
         self.settle()
         client, helper, bus = (self.groups.seconds(g) - b for g, b in zip(("client", "helper", "bus"), before))
         db = sqlite3.connect(f"file:{path}?mode=ro", uri=True)
