@@ -59,4 +59,5 @@ int command_flamegraph(int argc, char **argv);
 int command_export(int argc, char **argv);
 int command_events(int argc, char **argv);
 int command_doctor(int argc, char **argv);
+int command_annotate(int argc, char **argv);
 int command_symbolize(int argc, char **argv);

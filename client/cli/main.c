@@ -21,6 +21,7 @@ typedef struct Verb {
 static const Verb verbs[] = {
         { "record", command_record },
         { "report", command_report },
+        { "annotate", command_annotate },
         { "symbolize", command_symbolize },
         { "flamegraph", command_flamegraph },
         { "export", command_export },
@@ -35,6 +36,7 @@ static const char help_text[] =
         "\n"
         "  record      Record a program, a process or all of mine\n"
         "  report      Show where the time went\n"
+        "  annotate    Show what each line of a function took\n"
         "  symbolize   Look up lines and inlined functions again, or elsewhere\n"
         "  flamegraph  Write a flame graph, one HTML file\n"
         "  export      Write collapsed stacks or pprof for other tools\n"

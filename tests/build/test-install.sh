@@ -21,6 +21,7 @@ for f in bin/ringside "$3/ringside-helper" "$2/libringside.so.0" "$2/pkgconfig/r
         share/polkit-1/actions/org.ringside.helper1.policy lib/sysusers.d/ringside.conf \
         share/bash-completion/completions/ringside share/man/man1/ringside.1 share/man/man1/ringside-record.1 \
         share/man/man1/ringside-report.1 share/man/man1/ringside-flamegraph.1 share/man/man1/ringside-export.1 \
+        share/man/man1/ringside-annotate.1 \
         share/man/man1/ringside-symbolize.1 \
         share/man/man1/ringside-events.1 share/man/man1/ringside-doctor.1 share/man/man8/ringside-helper.8; do
     if [ -e "$tmp$1/$f" ]; then

@@ -123,7 +123,7 @@ def on_terminal(test, args, env=None, columns=80, keys=None, until=None, timeout
 
 
 class Usage(CliTest):
-    commands = ["record", "report", "symbolize", "flamegraph", "export", "events", "doctor"]
+    commands = ["record", "report", "annotate", "symbolize", "flamegraph", "export", "events", "doctor"]
 
     def test_help(self):
         text = self.ok("--help")
@@ -322,6 +322,46 @@ class Reading(CliTest):
         bare = json.loads(self.report("--format=json", "--by=callers", "--threshold=100"))["tree"]
         self.assertEqual(bare["children"], [])
         self.assertTrue(any("\\x1b[2J" in n for n in names), names.keys())
+
+    def annotate(self, *args, **kw):
+        return self.ok("annotate", *args, "a.ringside", **kw)
+
+    def test_annotate(self):
+        self.assertIn("No sample is in nosuch", self.fails(1, "annotate", "nosuch", "a.ringside"))
+        self.assertRegex(self.annotate("cli_hot_a"), r"(?m)^cli_hot_a  make-recording\nno line is known\n.*\n 70\.0 %   70\.0 % +\?$")
+        self.ok("symbolize", "a.ringside", env={"XDG_CACHE_HOME": self.path("")})
+        text = self.annotate("cli_hot_a")
+        self.assertRegex(text, r"(?m)^cli_hot_a  make-recording\n\S*make-recording\.c\n")
+        self.assertEqual(len(re.findall(r"(?m)^ 70\.0 %   70\.0 % +\d+  ", text)), 1)
+        self.assertRegex(text, r"(?m)^ +\d+  __attribute__\(\(noinline\)\) static int cli_hot_a\(int x\) {$|return x \+ 1;")
+        self.assertNotIn("cli_hot_b", self.annotate("cli_hot_a", "--format=json"))
+        whole = json.loads(self.annotate("cli_hot_[ab]", "--format=json"))
+        self.assertEqual((whole["version"], whole["function"], whole["samples"]), (1, "cli_hot_[ab]", 1000))
+        self.assertEqual(sorted(line["self_samples"] for line in whole["lines"]), [200, 700])
+        for line in whole["lines"]:
+            with open(line["source"]) as f:
+                self.assertEqual(line["text"], f.read().split("\n")[line["line"] - 1])
+        self.assertRegex(self.annotate("cli_hot_b", "--mode=user", "-o", "-"), r"(?m)^ 21\.1 %   21\.1 % +\d+  ")
+
+    def test_annotate_sources(self):
+        """What is no file, or not there, or harmful."""
+        self.ok("symbolize", "a.ringside", env={"XDG_CACHE_HOME": self.path("")})
+        line = json.loads(self.annotate("cli_hot_a", "--format=json"))["lines"][0]["line"]
+        os.mkfifo(self.path("fifo"))
+        with open(self.path("evil"), "w") as f:
+            f.write("\033[2J\u202e\tx\0y" * 200 + "\n" * (line - 1) + "\t\033[31mred\n")
+        with open(self.path("short"), "w") as f:
+            f.write("one\ntwo")
+        for name, says in {"fifo": "not here", "nosuch": "not here", ".": "not here", "evil": f"{line}          \\x1b[31mred\n", "short": "newer than"}.items():
+            with sqlite3.connect(self.path("a.ringside")) as db:
+                db.execute("UPDATE source SET path=CAST(? AS BLOB)", (self.path(name),))
+                db.execute("UPDATE meta SET value='1000000000' WHERE key='start_realtime'")
+            for options in ("", "--format=json"):
+                text = self.annotate("cli_hot_a", *options.split())
+                self.assert_harmless(text)
+                if not options:
+                    self.assert_narrow(text)
+                    self.assertIn(says, text)
 
     def test_unwind(self):
         text = self.report("--unwind")
