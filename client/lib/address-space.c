@@ -30,6 +30,7 @@
 #define TOLD_MAX 16384
 
 struct AddressSpace {
+        FileUser user; /* first, so that one is the other */
         Symbolizer *symbolizer;
         pid_t pid;
         uint64_t generation;
@@ -52,6 +53,15 @@ struct AddressSpace {
         uint64_t names_from, names_until; /* around time: what is looked up in the JIT's dump is the same all that time */
 };
 
+static void hold_files(const FileUser *user, uint64_t serial) {
+        const AddressSpace *space = (const AddressSpace *) user;
+
+        for (size_t i = 0; i < space->mappings.n; i++)
+                space->mappings.list[i].file->held = serial;
+        for (size_t i = 0; i < space->told.n; i++)
+                space->told.list[i].file->held = serial;
+}
+
 int address_space_new(AddressSpace **ret, Symbolizer *symbolizer, pid_t pid) {
         AddressSpace *space = calloc(1, sizeof(*space));
 
@@ -60,6 +70,8 @@ int address_space_new(AddressSpace **ret, Symbolizer *symbolizer, pid_t pid) {
         space->symbolizer = symbolizer;
         space->pid = pid;
         space->time = space->late_end = UINT64_MAX;
+        space->user.hold = hold_files;
+        symbolizer_add_user(symbolizer, &space->user);
         *ret = space;
         return 0;
 }
@@ -88,6 +100,7 @@ int address_space_fork(AddressSpace **ret, const AddressSpace *parent, pid_t pid
 AddressSpace *address_space_free(AddressSpace *space) {
         if (!space)
                 return NULL;
+        symbolizer_remove_user(&space->user);
         perf_map_free(space->perf_map);
         jitdump_free(space->jitdump);
         mappings_done(&space->mappings);
@@ -404,12 +417,9 @@ static bool has_jit(const Mappings *mappings) {
 }
 
 /* Files that this process has had all the time, wherever their paths lead by now. */
-static void hold_files(AddressSpace *space, Refresh *refresh) {
+static void hold_own_files(AddressSpace *space, Refresh *refresh) {
         refresh->serial = symbolizer_get_serial(space->symbolizer);
-        for (size_t i = 0; i < space->mappings.n; i++)
-                space->mappings.list[i].file->held = refresh->serial;
-        for (size_t i = 0; i < space->told.n; i++)
-                space->told.list[i].file->held = refresh->serial;
+        hold_files(&space->user, refresh->serial);
 }
 
 /* What is there no more may have been there at the time of a sample that is still to come. */
@@ -432,7 +442,7 @@ static int refresh_from(AddressSpace *space, Refresh *refresh, const char *text,
         Mappings mappings = {};
         int r;
 
-        hold_files(space, refresh);
+        hold_own_files(space, refresh);
         r = read_mappings(space, refresh, text, size, &mappings);
         /* Names of a process that will be gone soon are read while it is there. */
         if (r == 0 && symbolizer_wants_names(space->symbolizer) && has_jit(&mappings))
@@ -522,7 +532,7 @@ static int find_told_file(AddressSpace *space, const ToldMapping *told, SymbolFi
         if (r < 0 || r >= (int) sizeof(text))
                 return symbolizer_get_unknown(space->symbolizer, ret);
         line.path_len = (size_t) r;
-        hold_files(space, &refresh);
+        hold_own_files(space, &refresh);
         if (!told->gone)
                 process_dir_find(&refresh.dir, symbolizer_get_proc(space->symbolizer), space->pid);
         r = symbolizer_get_file(space->symbolizer, &refresh, &line, ret);

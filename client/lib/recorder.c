@@ -158,7 +158,7 @@ static int commit_if_due(RingsideRecorder *recorder, uint64_t *last, bool *last_
         if (now - *last < (full ? *last_failed ? COMMIT_RETRY_NS : 0 : COMMIT_INTERVAL_NS))
                 return 0;
         r = commit(recorder);
-        symbolizer_let_go(recorder->symbolizer);
+        writer_let_go(recorder->writer);
         *last = now_ns(CLOCK_MONOTONIC);
         *last_failed = r == 0;
         return r;

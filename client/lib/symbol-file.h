@@ -45,7 +45,8 @@ struct SymbolFile {
         struct HeldFile *hold; /* NULL: it is not held open but to be read */
         pid_t pid;        /* where its path means something */
         uint64_t seen;    /* the last refresh that met it */
-        uint64_t held;    /* the last refresh whose process had it before */
+        uint64_t held;    /* the last refresh whose process had it before; or sweep that found that some process has */
+        size_t index;     /* among all */
         SymbolFile *next; /* of the same bucket */
 };
 

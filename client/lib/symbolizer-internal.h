@@ -42,5 +42,12 @@ int symbolizer_get_unknown(Symbolizer *symbolizer, SymbolFile **ret);
 int symbolizer_find_name(Symbolizer *symbolizer, SymbolFile *file, uint64_t address, const char **ret_name,
                          uint64_t *ret_offset);
 
-/* A copy of name that lives as long as the symbolizer; equal names share one. */
-int symbolizer_intern(Symbolizer *symbolizer, const char *name, const char **ret);
+/* Whoever has files mapped, embedded; all that is known of it keeps them. */
+typedef struct FileUser FileUser;
+struct FileUser {
+        FileUser *next, **previous;
+        void (*hold)(const FileUser *user, uint64_t serial); /* sets SymbolFile.held of its files */
+};
+
+void symbolizer_add_user(Symbolizer *symbolizer, FileUser *user);
+void symbolizer_remove_user(FileUser *user);

@@ -6,9 +6,9 @@
  * whose size or modification time is not that of the file known before is another file. Those that are met again and again,
  * as libraries where many processes are started, are held for that time, and need not be looked for.
  *
- * Names stay valid until the end, so neither files nor their symbols are ever dropped; what keeps
- * memory in bounds are the caps of the readers. And since who owns a file sets its time as often as he likes, there are
- * only so many versions of one.
+ * What keeps memory in bounds are the caps of the readers, and that files which nobody has mapped any more are dropped
+ * once there are many. And since who owns a file sets its time as often as he likes, there are only so many versions of
+ * one.
  */
 
 #include "symbolizer.h"
@@ -34,6 +34,7 @@
 #define OPEN_MAX_ 256U /* files kept open at once, of the 1,024 fds a process usually has */
 #define HELD_MAX 64U   /* and those that have been read */
 #define FDS_MAX 64     /* of another process, looked through for a file that cannot be found otherwise */
+#define SWEEP_MIN 2048U /* files, as a desktop may have mapped: fewer need not be looked through */
 
 typedef struct InternedName InternedName;
 
@@ -68,9 +69,14 @@ struct Symbolizer {
         char *proc, *symbol_dir;
         size_t maps_max;
         SymbolizerReadFunc read; /* NULL: names are read */
+        void (*forget)(MappedFile *file, void *userdata);
         void *userdata;
-        SymbolFile **files; /* by id - 1 */
+        SymbolFile **files; /* in the order they were first seen */
         size_t n_files, allocated;
+        uint64_t last_id;
+        FileUser *users;
+        size_t sweep_at; /* so many files */
+        uint64_t swept;  /* serial of the last sweep */
         SymbolFile *buckets[N_BUCKETS];
         size_t oldest_open; /* index of the first file that may still have an fd */
         size_t n_open;
@@ -116,7 +122,9 @@ int symbolizer_new(Symbolizer **ret, const SymbolizerOptions *options) {
         if (r < 0)
                 return r;
         s->maps_max = options ? options->maps_max : 0;
+        s->sweep_at = SWEEP_MIN;
         s->read = options ? options->read : NULL;
+        s->forget = options ? options->forget : NULL;
         s->userdata = options ? options->userdata : NULL;
         (void) symbolizer_get_jit_clock(s);
         *ret = TAKE_PTR(s);
@@ -198,8 +206,9 @@ static int add_file(Symbolizer *s, SymbolFile *file) {
                 s->files = files;
                 s->allocated = allocated;
         }
+        file->index = s->n_files;
         s->files[s->n_files++] = file;
-        file->mapped.id = s->n_files;
+        file->mapped.id = ++s->last_id;
         return 0;
 }
 
@@ -271,9 +280,9 @@ static bool is_memory_file(const char *path) {
                has_prefix(path, "/anon_hugepage");
 }
 
-static SymbolFile **get_bucket(Symbolizer *s, const MapsLine *line) {
-        uint64_t device = (uint64_t) line->dev_major << 40 ^ (uint64_t) line->dev_minor << 20;
-        uint64_t hash = (line->inode ^ device) * UINT64_C(0x9e3779b97f4a7c15);
+static SymbolFile **get_bucket(Symbolizer *s, uint32_t dev_major, uint32_t dev_minor, uint64_t inode) {
+        uint64_t device = (uint64_t) dev_major << 40 ^ (uint64_t) dev_minor << 20;
+        uint64_t hash = (inode ^ device) * UINT64_C(0x9e3779b97f4a7c15);
 
         return &s->buckets[hash >> 52 & (N_BUCKETS - 1)];
 }
@@ -657,7 +666,7 @@ static int open_again(Symbolizer *s, SymbolFile *file, FileQuery *q) {
         elf_file_free(before);
         file->loaded = false;
         s->n_open++;
-        s->oldest_open = MIN(s->oldest_open, (size_t) file->mapped.id - 1);
+        s->oldest_open = MIN(s->oldest_open, file->index);
         return limit_open(s);
 }
 
@@ -720,7 +729,7 @@ int symbolizer_get_file(Symbolizer *s, Refresh *refresh, const MapsLine *line, S
                 .refresh = refresh,
                 .line = line,
                 .path = path,
-                .bucket = get_bucket(s, line),
+                .bucket = get_bucket(s, line->dev_major, line->dev_minor, line->inode),
                 .identities = &s->identities,
                 .fd = -1,
         };
@@ -781,6 +790,67 @@ int symbolizer_find_name(Symbolizer *s, SymbolFile *file, uint64_t address, cons
         *ret_name = file->symbols ? symbol_table_find(file->symbols, address, ret_offset) : NULL;
         return 0;
 }
+
+/* ---- what is forgotten ---- */
+
+void symbolizer_add_user(Symbolizer *s, FileUser *user) {
+        user->next = s->users;
+        user->previous = &s->users;
+        if (user->next)
+                user->next->previous = &user->next;
+        s->users = user;
+}
+
+void symbolizer_remove_user(FileUser *user) {
+        *user->previous = user->next;
+        if (user->next)
+                user->next->previous = user->previous;
+}
+
+/* What is not of a file, as [vdso], exists once. */
+static bool may_go(const Symbolizer *s, const SymbolFile *file, uint64_t serial) {
+        return file->mapped.inode != 0 && file->held != serial && !file->hold && file->seen <= s->swept;
+}
+
+static void drop(Symbolizer *s, SymbolFile *file) {
+        SymbolFile **p = get_bucket(s, file->mapped.dev_major, file->mapped.dev_minor, file->mapped.inode);
+
+        while (*p != file)
+                p = &(*p)->next;
+        *p = file->next;
+        if (s->forget)
+                s->forget(&file->mapped, s->userdata);
+        s->n_open -= file->elf && !file->loaded;
+        symbol_file_free(file);
+}
+
+bool symbolizer_sweep(Symbolizer *s) {
+        size_t n = 0, before = s->n_files;
+        uint64_t serial;
+
+        if (before < s->sweep_at)
+                return false;
+        serial = symbolizer_get_serial(s);
+        for (const FileUser *user = s->users; user; user = user->next)
+                user->hold(user, serial);
+        for (size_t i = 0; i < before; i++) {
+                SymbolFile *file = s->files[i];
+
+                if (may_go(s, file, serial)) {
+                        drop(s, file);
+                        continue;
+                }
+                file->index = n;
+                s->files[n++] = file;
+        }
+        s->n_files = n;
+        s->oldest_open = 0;
+        s->swept = serial;
+        s->sweep_at = MAX(2 * n, (size_t) SWEEP_MIN);
+        return n < before;
+}
+
+/* ---- names that stay ---- */
 
 static uint64_t hash_string(const char *text) {
         uint64_t hash = UINT64_C(0xcbf29ce484222325);

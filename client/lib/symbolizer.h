@@ -22,7 +22,7 @@ typedef struct MappedFile MappedFile;
 
 #define BUILD_ID_MAX 64
 
-/* What a mapping maps, once for all processes. Owned by the symbolizer and lives as long as it. */
+/* What a mapping maps, once for all processes. Owned by the symbolizer and lives as long as it, but for symbolizer_sweep(). */
 struct MappedFile {
         uint64_t id;      /* 1, 2, 3, ... in the order they were first seen */
         char *path;       /* as the process sees it, without " (deleted)"; or "[vdso]", "[jit]", "[anon]", "[unknown]" */
@@ -44,7 +44,7 @@ typedef struct MappedRange {
 typedef struct Resolved {
         MappedFile *file;     /* never NULL after success */
         uint64_t address;     /* ELF virtual address in file; the address itself where there is no ELF file */
-        const char *name;     /* raw (mangled) name, NULL: not known. Lives as long as the symbolizer */
+        const char *name;     /* raw (mangled) name, NULL: not known. Lives as long as file */
         uint64_t name_offset; /* from the start of the symbol to address */
         MappedRange mapped;   /* where it lies; file NULL: in no mapping */
         bool final;           /* asked again, while its mapping is what it is, it would be the same */
@@ -66,6 +66,7 @@ typedef struct SymbolizerOptions {
         const char *proc;       /* NULL: /proc (tests set another tree) */
         size_t maps_max;        /* bytes of a /proc/PID/maps; more is -EFBIG. 0: more than anybody needs */
         SymbolizerReadFunc read; /* NULL: names */
+        void (*forget)(MappedFile *file, void *userdata); /* a file goes, before its symbolizer; NULL: nobody has to know */
         void *userdata;
 } SymbolizerOptions;
 
@@ -79,6 +80,13 @@ void symbolizer_forget_file(MappedFile *file);
 
 /* Files that were not met since the last time are not held open any longer. To be called once in a while. */
 void symbolizer_let_go(Symbolizer *symbolizer);
+/*
+ * Where there are many, files go that no process has mapped and that were not met for long, with their names. Returns
+ * whether some have: who has kept any pointer to one or to its name must forget it.
+ */
+bool symbolizer_sweep(Symbolizer *symbolizer);
+/* A copy of name that lives as long as the symbolizer; equal names share one. */
+int symbolizer_intern(Symbolizer *symbolizer, const char *name, const char **ret);
 /* Files the symbolizer gave up on (too big, malformed, changed): for one line in the summary. */
 uint64_t symbolizer_get_n_refused(Symbolizer *symbolizer);
 

@@ -425,6 +425,86 @@ static void test_set_back(void **state) {
         expect(f, other.start, f->paths[0], "function_that_is_told");
 }
 
+/* Whether a process that has ended, of which nothing else is known, has its name. */
+static bool is_named(Fixture *f, ToldMapping m) {
+        AddressSpace *space;
+        Resolved resolved;
+
+        m.gone = true;
+        assert_return_code(address_space_new(&space, f->symbolizer, PID + 1), 0);
+        assert_int_equal(address_space_tell(space, &m), TOLD_NEW);
+        assert_return_code(address_space_resolve(space, BASE + f->at, false, &resolved), 0);
+        address_space_free(space);
+        return resolved.name != NULL;
+}
+
+/* Files that are not there, of a process. */
+static AddressSpace *tell_many(Fixture *f, const ToldMapping *like, uint64_t first_inode, unsigned n) {
+        AddressSpace *space;
+
+        assert_return_code(address_space_new(&space, f->symbolizer, PID + 1), 0);
+        for (unsigned i = 0; i < n; i++) {
+                ToldMapping m = *like;
+
+                m.start = BASE + i * 8192;
+                m.end = m.start + 4096;
+                m.inode = first_inode + i;
+                m.path = "/not/there";
+                assert_int_equal(address_space_tell(space, &m), TOLD_NEW);
+        }
+        return space;
+}
+
+static const MappedFile *first_of(AddressSpace *space) {
+        MappedRange range;
+
+        address_space_get_mapping(space, 0, &range);
+        return range.file;
+}
+
+/* Where many have been met, those go that nobody has mapped, but not at once. */
+static void test_sweep(void **state) {
+        Fixture *f = *state;
+        ToldMapping m = mapping(f, 0, now_ns(CLOCK_BOOTTIME)), other = mapping(f, 1, now_ns(CLOCK_BOOTTIME));
+        ToldMapping held = mapping(f, 2, now_ns(CLOCK_BOOTTIME));
+        const uint64_t inode = UINT64_C(1) << 60;
+        uint64_t id, last;
+        AddressSpace *gone, *stays, *again;
+
+        assert_int_equal(address_space_tell(f->space, &m), TOLD_NEW);
+        expect(f, BASE, f->paths[0], "function_that_is_told");
+        assert_true(is_named(f, other));
+        gone = tell_many(f, &m, inode, 2048);
+        address_space_free(gone);
+        for (unsigned i = 0; i < 2; i++)
+                symbolizer_let_go(f->symbolizer);
+        for (unsigned i = 0; i < 2; i++) /* the second time it is held */
+                assert_true(is_named(f, held));
+        assert_false(symbolizer_sweep(f->symbolizer)); /* all were met since the last time */
+        stays = tell_many(f, &m, inode + 2048, 2048);
+        assert_false(symbolizer_sweep(f->symbolizer)); /* not so soon again */
+        again = tell_many(f, &m, inode + 4096, 3);
+        id = first_of(stays)->id;
+        last = first_of(again)->id + 2;
+        assert_true(symbolizer_sweep(f->symbolizer));
+        expect(f, BASE, f->paths[0], "function_that_is_told");
+        assert_int_equal(find_id(f, BASE), 1);
+        assert_int_equal(first_of(stays)->id, id);
+        address_space_free(again);
+        run("mv '%s' '%s.moved'", held.path, held.path);
+        assert_true(is_named(f, held));
+
+        /* What has gone is new where it is met, and what has not is what it was. */
+        again = tell_many(f, &m, inode + 2048, 1);
+        assert_int_equal(first_of(again)->id, id);
+        address_space_free(again);
+        again = tell_many(f, &m, inode, 1);
+        assert_int_equal(first_of(again)->id, last + 1);
+        assert_true(is_named(f, other));
+        address_space_free(again);
+        address_space_free(stays);
+}
+
 static void test_rewritten(void **state) {
         check_rewritten(*state, /* held= */ true);
 }
@@ -554,19 +634,6 @@ static void test_others_not_opened(void **state) {
         expect(f, BASE, f->paths[0], "function_that_is_told");
         assert_true(was_opened(inotify));
         (void) close(inotify);
-}
-
-/* Whether a process that has ended, of which nothing else is known, has its name. */
-static bool is_named(Fixture *f, ToldMapping m) {
-        AddressSpace *space;
-        Resolved resolved;
-
-        m.gone = true;
-        assert_return_code(address_space_new(&space, f->symbolizer, PID + 1), 0);
-        assert_int_equal(address_space_tell(space, &m), TOLD_NEW);
-        assert_return_code(address_space_resolve(space, BASE + f->at, false, &resolved), 0);
-        address_space_free(space);
-        return resolved.name != NULL;
 }
 
 /* A file that is met again and again is held, so that it is known wherever its path leads; for a while. */
@@ -705,7 +772,7 @@ int main(void) {
                 TEST(test_other_file), TEST(test_no_file),  TEST(test_flood),     TEST(test_others_not_opened),
                 TEST(test_other_mount), TEST(test_held),    TEST(test_rewritten), TEST(test_rewritten_by_path),
                 TEST(test_rewritten_before), TEST(test_rewritten_too_often), TEST(test_looked_at_once),
-                TEST(test_looked_at_by_another), TEST(test_set_back),
+                TEST(test_looked_at_by_another), TEST(test_set_back), TEST(test_sweep),
         };
 
         return cmocka_run_group_tests(tests, NULL, NULL);

@@ -7,6 +7,7 @@
 
 #include "unwind-images.h"
 
+#include <malloc.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <string.h>
@@ -584,6 +585,77 @@ static void test_no_room(void **state) {
         unwind_list_unref(other, f->images);
 }
 
+static size_t allocated(void) {
+        struct mallinfo2 info = mallinfo2();
+
+        return info.uordblks + info.hblkhd;
+}
+
+/* Nothing of a file without a table is left when that and all lists have gone, however many there are. */
+static void test_files_go(void **state) {
+        Fixture *f = *state;
+        SymbolFile large = {};
+        UnwindList *busy;
+        size_t before = 0;
+
+        read_file(f, &large, HEAP - 16 * RS_TABLE_CHUNK);
+        busy = map_file(f, &large);
+        for (unsigned i = 0; i < 20000; i++) {
+                static const int errors[] = { -EBADMSG, -ENOENT, 0 }; /* the last has no room */
+                MappedRange range = { .start = 0x7f0000001000, .end = 0x7f0000101000, .offset = 0x1000 };
+                const AddressSpace space = { .n = 1, .ranges = &range };
+                SymbolFile files[2] = {};
+                UnwindList *list = NULL;
+                char identity[32];
+
+                if (i == 10000)
+                        before = allocated();
+                (void) snprintf(identity, sizeof(identity), "%u", i);
+                next_identity = i % 4 == 0 ? NULL : identity;
+                next_error = errors[i % ELEMENTSOF(errors)];
+                next_n_pages = 20 * RS_TABLE_CHUNK / 12;
+                for (unsigned k = 0; k < 2; k++)
+                        (void) unwind_images_read(&files[k].mapped, (ElfFile *) f, f->images);
+                range.file = &files[0].mapped;
+                /* There is room for some. */
+                (void) unwind_list_new(&list, f->images, &space, NULL);
+                for (unsigned k = 0; k < 2; k++)
+                        unwind_images_forget(&files[k].mapped, f->images);
+                unwind_list_unref(list, f->images);
+        }
+        assert_in_range(allocated(), 0, before + 100000);
+        assert_int_equal(statistics(f).images, 1);
+
+        /* Lists may have what was their file's, as that of a child which is not a program of its own yet. */
+        wait_ms(UNWIND_MEMORY_GRACE / 1000000 + 10);
+        next_identity = NULL;
+        next_error = -ENOENT;
+        for (unsigned i = 0; i < 13; i++) {
+                SymbolFile file = {};
+                UnwindList *list;
+
+                if (i == 1)
+                        before = allocated();
+                assert_return_code(unwind_images_read(&file.mapped, (ElfFile *) f, f->images), 0);
+                list = map_file(f, &file);
+                unwind_images_forget(&file.mapped, f->images);
+                unwind_list_unref(list, f->images);
+        }
+        assert_in_range(allocated(), 0, before + 1000);
+        next_error = 0;
+
+        /* A table is left, and goes where its room is needed. */
+        unwind_images_forget(&large.mapped, f->images);
+        unwind_list_unref(busy, f->images);
+        next_identity = "other";
+        large = (SymbolFile){};
+        read_file(f, &large, HEAP - 16 * RS_TABLE_CHUNK);
+        assert_int_equal(statistics(f).evictions, 1);
+        wait_ms(UNWIND_MEMORY_GRACE / 1000000 + 10);
+        assert_int_equal(unwind_images_tick(f->images), 0);
+        assert_int_equal(statistics(f).images, 1);
+}
+
 /* Where no more can be mapped what there is has to do: who is idle makes room. */
 static void test_unmappable(void **state) {
         Fixture *f = *state;
@@ -785,6 +857,7 @@ int main(void) {
                 cmocka_unit_test_setup_teardown(test_bias, set_up, tear_down),
                 cmocka_unit_test_setup_teardown(test_eviction, set_up, tear_down),
                 cmocka_unit_test_setup_teardown(test_no_room, set_up, tear_down),
+                cmocka_unit_test_setup_teardown(test_files_go, set_up, tear_down),
                 cmocka_unit_test_setup_teardown(test_unmappable, set_up, tear_down),
                 cmocka_unit_test_setup_teardown(test_fragments, set_up, tear_down),
                 cmocka_unit_test_setup_teardown(test_too_many_rules, set_up, tear_down),

@@ -34,6 +34,10 @@ struct Symbolizer {
         int refresh_result;
         unsigned file; /* the one the next refresh finds */
         unsigned rewritten; /* the one that stands in the file that is told next, 0: none */
+        char *swept_path, *swept_name; /* the first file's, and of its leaf; NULL: they stay */
+        char *next_path;               /* of what comes to its place */
+        char *interned[256];
+        unsigned n_interned;
 };
 
 static bool steal_flag(bool *flag) {
@@ -141,6 +145,33 @@ bool address_space_pass(AddressSpace *space, uint64_t time) {
         return false;
 }
 
+void symbolizer_let_go(Symbolizer *symbolizer) {
+        (void) symbolizer;
+}
+
+/* In the first file's place there is another one. */
+bool symbolizer_sweep(Symbolizer *symbolizer) {
+        if (!symbolizer->next_path)
+                return false;
+        memset(symbolizer->swept_path, '?', strlen(symbolizer->swept_path));
+        memset(symbolizer->swept_name, '?', strlen(symbolizer->swept_name));
+        symbolizer->swept_name = NULL;
+        symbolizer->files[1] = (MappedFile){ .path = symbolizer->next_path };
+        symbolizer->next_path = NULL;
+        return true;
+}
+
+int symbolizer_intern(Symbolizer *symbolizer, const char *name, const char **ret) {
+        for (unsigned i = 0; i < symbolizer->n_interned; i++)
+                if (strcmp(symbolizer->interned[i], name) == 0) {
+                        *ret = symbolizer->interned[i];
+                        return 0;
+                }
+        assert_true(symbolizer->n_interned < ELEMENTSOF(symbolizer->interned));
+        *ret = symbolizer->interned[symbolizer->n_interned++] = strdup(name);
+        return *ret ? 0 : -ENOMEM;
+}
+
 uint64_t address_space_get_generation(const AddressSpace *space) {
         return space->generation;
 }
@@ -182,6 +213,8 @@ int address_space_resolve(AddressSpace *space, uint64_t address, bool return_add
         space->symbolizer->resolved++;
         if (ret->mapped.file) {
                 ret->name = ret->address >> 12 < ELEMENTSOF(names) ? names[ret->address >> 12] : NULL;
+                if (ret->address >> 12 == 3 && space->symbolizer->swept_name)
+                        ret->name = space->symbolizer->swept_name;
                 ret->name_offset = ret->address & 0xfff;
                 if (space->symbolizer->late) {
                         ret->name = NULL;
@@ -354,6 +387,8 @@ static int teardown(void **state) {
         writer_free(f->writer);
         store_free(f->store);
         (void) place_teardown((void **) &f->place);
+        while (f->symbolizer.n_interned > 0)
+                free(f->symbolizer.interned[--f->symbolizer.n_interned]);
         free(f);
         return 0;
 }
@@ -943,6 +978,28 @@ static void test_last_names(void **state) {
         assert_int_equal(writer_get_rows(f->writer, &rows, &n), -EFBIG);
 }
 
+/* Nothing that is known by a file, or has its names, is left when it goes. */
+static void test_file_goes(void **state) {
+        Fixture *f = *state;
+        char path[] = "/bin/gone", name[] = "inner", next[] = "/bin/next";
+
+        f->symbolizer.files[1].path = f->symbolizer.swept_path = path;
+        f->symbolizer.swept_name = name;
+        for (unsigned i = 0; i < 2; i++) {
+                process_event(f, RINGSIDE_PROCESS_SEEN, PID + i, PID + i, 0, 500, "prog");
+                sample(f, PID + i, PID + i, 0x3000, 0, RINGSIDE_WALK_COMPLETE);
+                writer_let_go(f->writer);
+        }
+        assert_int_equal(f->symbolizer.resolved, 1);
+        f->symbolizer.next_path = next;
+        writer_let_go(f->writer);
+        process_event(f, RINGSIDE_PROCESS_SEEN, PID + 2, PID + 2, 0, 500, "prog");
+        sample(f, PID + 2, PID + 2, 0x3000, 0, RINGSIDE_WALK_COMPLETE);
+        expect(f, "SELECT path FROM sample JOIN stack ON stack.id = stack JOIN frame ON frame.id = frame "
+                  "JOIN file ON file.id = file", "/bin/gone /bin/gone /bin/next");
+        /* What is counted is compared with this at the end. */
+}
+
 /*
  * The kernel tells the end before it takes the memory: what is sampled then is still the process. One that went
  * out of sight, or another that has its number, is not.
@@ -1229,7 +1286,7 @@ int main(void) {
                 TEST(test_wait_and_contradict), TEST(test_wait_and_rewrite), TEST(test_wait_and_exec), TEST(test_wait_in_vain),
                 TEST(test_wait_is_bounded), TEST(test_mappings), TEST(test_stacks_in_a_row),
                 TEST(test_stacks_in_a_row_of_others), TEST(test_stacks_in_a_row_replaced), TEST(test_places_are_asked_for_once),
-                TEST(test_weights), TEST(test_late_names), TEST(test_told_of_jit), TEST(test_last_names), TEST(test_seen_after_its_end),
+                TEST(test_weights), TEST(test_late_names), TEST(test_told_of_jit), TEST(test_last_names), TEST(test_seen_after_its_end), TEST(test_file_goes),
                 cmocka_unit_test(test_functions_are_bounded),
         };
 

@@ -23,9 +23,11 @@ enum ImageState {
 };
 
 struct Image {
-        Image *next; /* of all */
+        Image *next, **previous; /* of all */
         enum ImageState state;
         size_t refs; /* by entries of lists */
+        size_t files; /* it is of, as far as they are known */
+        TableKey key; /* by identity; all 0: it has none */
         Image *older, *newer; /* among those without any; the one that was given up first is the oldest */
         UnwindExtent extent;
         UnwindTable *table; /* while it waits */
@@ -111,9 +113,22 @@ static void image_ref(UnwindImages *images, Image *image) {
                 set_busy(images, image);
 }
 
+/* What is ready, or will be, may be of a file that is still to come. */
+static void free_if_unused(UnwindImages *images, Image *image) {
+        if (image->files > 0 || image->refs > 0 || image->state == IMAGE_READY || image->state == IMAGE_WAITING)
+                return;
+        *image->previous = image->next;
+        if (image->next)
+                image->next->previous = image->previous;
+        if ((Image *) (uintptr_t) table_get(&images->by_identity, image->key) == image)
+                (void) table_remove(&images->by_identity, image->key);
+        free(image);
+}
+
 static void image_unref(UnwindImages *images, Image *image) {
         if (--image->refs == 0 && image->state == IMAGE_READY)
                 set_idle(images, image);
+        free_if_unused(images, image);
 }
 
 static void evict(UnwindImages *images, Image *image, uint64_t now) {
@@ -124,6 +139,7 @@ static void evict(UnwindImages *images, Image *image, uint64_t now) {
         images->statistics.images--;
         images->statistics.rows -= image->n_rows;
         images->statistics.evictions++;
+        free_if_unused(images, image);
 }
 
 /* What no process has mapped makes room where that helps, as much as is needed. -ENOBUFS: not at once, or never. */
@@ -249,6 +265,9 @@ static int image_new(UnwindImages *images, Image **ret) {
         if (!image)
                 return -ENOMEM;
         image->next = images->all;
+        image->previous = &images->all;
+        if (image->next)
+                image->next->previous = &image->next;
         images->all = image;
         *ret = image;
         return 0;
@@ -270,7 +289,10 @@ static int get_image(UnwindImages *images, const ElfFile *elf, Image **ret) {
                 return 0;
         /* One that is malformed has not the last word on others of its name. */
         r = image_new(images, ret);
-        return r < 0 ? r : table_put(&images->by_identity, key, (uintptr_t) *ret);
+        if (r < 0)
+                return r;
+        (*ret)->key = key;
+        return table_put(&images->by_identity, key, (uintptr_t) *ret);
 }
 
 int unwind_images_read(MappedFile *file, ElfFile *elf, void *userdata) {
@@ -283,25 +305,34 @@ int unwind_images_read(MappedFile *file, ElfFile *elf, void *userdata) {
                 if (r < 0)
                         return r;
                 file->userdata = image;
+                image->files++;
         }
         return image->state == IMAGE_NEW || image->state == IMAGE_LEFT ? image_fill(images, image, elf) : 0;
+}
+
+void unwind_images_forget(MappedFile *file, void *userdata) {
+        Image *image = file->userdata;
+
+        if (!image)
+                return;
+        image->files--;
+        free_if_unused(userdata, image);
 }
 
 uint64_t unwind_images_tick(UnwindImages *images) {
         uint64_t now = now_ns(CLOCK_MONOTONIC);
 
-        for (Image *image = images->all; image && images->n_waiting > 0; image = image->next) {
-                int r;
+        for (Image *image = images->all, *next; image && images->n_waiting > 0; image = next) {
+                int r = image->state == IMAGE_WAITING ? image_place(images, image, image->table, now) : -ENOMEM;
 
-                if (image->state != IMAGE_WAITING)
-                        continue;
-                r = image_place(images, image, image->table, now);
+                next = image->next; /* to make room others may have gone */
                 if (r == -ENOMEM || (r == -ENOBUFS && now < image->retry))
                         continue;
                 if (r < 0)
                         leave(images, image, now);
                 image->table = unwind_table_free(image->table);
                 images->n_waiting--;
+                free_if_unused(images, image);
         }
         return images->n_waiting > 0 ? now + UNWIND_MEMORY_GRACE : 0;
 }

@@ -4,7 +4,7 @@
 /*
  * What processes share of the unwind tables: an image is the table of one file, once for all that have it mapped; a
  * list is the mappings of a process, and those it was forked from or to. An image that is in no list any more stays
- * until its room is needed. Both are counted, not locked: they are one thread's.
+ * until its room is needed; and what there is no table for, until no file is left that it is of. Both are counted, not locked: they are one thread's.
  */
 
 #include <stdbool.h>
@@ -35,6 +35,8 @@ DEFINE_CLEANUP(UnwindImages, unwind_images_free)
 
 /* Makes the table of file, unless there is one for the same identity; a SymbolizerReadFunc. */
 int unwind_images_read(MappedFile *file, ElfFile *elf, void *images);
+/* The file goes: nothing is kept for it but a table that others may still have, or get. */
+void unwind_images_forget(MappedFile *file, void *images);
 /*
  * Once in a while: tables that had to wait for room that was given back. Returns when to come again, ns CLOCK_MONOTONIC,
  * 0: no table waits.

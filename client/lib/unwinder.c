@@ -666,6 +666,7 @@ static void run(Unwinder *u) {
                 due = do_all_due(u);
                 tick = unwind_images_tick(u->images);
                 publish_all(u);
+                (void) symbolizer_sweep(u->symbolizer);
                 if (unwind_cache_write(u->cache))
                         due = 1; /* at once: there may be more */
                 due = due == 0 ? tick : tick == 0 ? due : MIN(due, tick);
@@ -730,7 +731,7 @@ int unwinder_new(Unwinder **ret, void *memory, size_t size, int fd, size_t mappe
                 r = unwind_images_new(&u->images, u->memory, u->cache, &u->queue.stop);
         }
         if (r >= 0)
-                r = symbolizer_new(&u->symbolizer, &(SymbolizerOptions){ .maps_max = MAPS_MAX, .read = unwind_images_read, .userdata = u->images });
+                r = symbolizer_new(&u->symbolizer, &(SymbolizerOptions){ .maps_max = MAPS_MAX, .read = unwind_images_read, .forget = unwind_images_forget, .userdata = u->images });
         if (r >= 0)
                 r = thread_start(&u->thread, unwinder_run, u);
         if (r < 0) {

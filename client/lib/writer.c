@@ -553,6 +553,7 @@ static int chain_store(Writer *writer, Process *process, Chain *chain, int64_t t
 static int count_as(Writer *writer, Process *process, const Frame *f, bool truncated, uint32_t *ret) {
         int64_t id = f ? f->id : truncated ? writer->truncated_frame_id : 0;
         FunctionPlace place = { .symbol = truncated ? TRUNCATED : FUNCTION_NO_STACK, .path = "" };
+        Symbolizer *symbolizer = writer->processes.symbolizer;
         KernelPlace kernel;
         Resolved resolved;
         int r = 0;
@@ -568,8 +569,12 @@ static int count_as(Writer *writer, Process *process, const Frame *f, bool trunc
                 resolved = f->resolved;
                 if (f->final && !resolved.name)
                         r = address_space_resolve(process->space, f->address, !f->interrupted, &resolved);
+                /* Which are needed when the file may have gone. */
+                place = (FunctionPlace){ .address = resolved.address };
+                if (r >= 0 && resolved.name)
+                        r = symbolizer_intern(symbolizer, resolved.name, &place.symbol);
                 if (r >= 0)
-                        place = (FunctionPlace){ .symbol = resolved.name, .path = resolved.file->path, .address = resolved.address };
+                        r = symbolizer_intern(symbolizer, resolved.file->path, &place.path);
         }
         if (r < 0)
                 return r;
@@ -974,6 +979,13 @@ int writer_handle(Writer *writer, const RingsideRecord *record) {
 
 int writer_tick(Writer *writer) {
         return writer->waiting.n > 0 ? drain(writer, now_ns(CLOCK_MONOTONIC), /* all= */ false) : 0;
+}
+
+void writer_let_go(Writer *writer) {
+        symbolizer_let_go(writer->processes.symbolizer);
+        /* Places are known by their files, and another may be where one was. */
+        if (symbolizer_sweep(writer->processes.symbolizer))
+                table_clear(&writer->places);
 }
 
 int writer_flush(Writer *writer) {

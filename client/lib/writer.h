@@ -35,6 +35,8 @@ void writer_set_by_counter(Writer *writer);
 int writer_handle(Writer *writer, const RingsideRecord *record);
 /* To be called several times a second, whether records come or not. */
 int writer_tick(Writer *writer);
+/* Files that are not needed are let go. To be called once in a while, with the writer's own symbolizer. */
+void writer_let_go(Writer *writer);
 /* Writes what waits. No more records come that could be waited for. */
 int writer_flush(Writer *writer);
 void writer_get_statistics(const Writer *writer, WriterStatistics *ret);
