@@ -231,7 +231,9 @@ static int take_code(DebugLines *lines, const Message *m) {
         uint32_t expected = (uint32_t) lines->n_codes, number;
         int r;
 
-        if (code.caller >= lines->n_codes || code.routine >= lines->n_strings || code.source >= lines->n_strings)
+        /* A recording has no room for a higher line, and would be taken for a damaged one. */
+        if (code.caller >= lines->n_codes || code.routine >= lines->n_strings || code.source >= lines->n_strings ||
+            code.line > INT32_MAX)
                 return -EBADMSG;
         r = debug_lines_add_code(lines, &code, &number);
         if (r < 0)

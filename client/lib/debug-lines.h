@@ -28,7 +28,7 @@ typedef struct DebugCode {
         uint32_t caller;  /* the code that it is inlined into, of a lower number; 0: none */
         uint32_t routine; /* string: the function's name as it is linked by; 0: not known */
         uint32_t source;  /* string: path of the source file; 0: not known */
-        uint32_t line;    /* 0: not known */
+        uint32_t line;    /* up to INT32_MAX; 0: not known */
 } DebugCode;
 
 /* Embedded. Element 0 of strings and codes stands for "none". */

@@ -18,7 +18,7 @@
 /* Addresses in one file; where they would be more, only those that were asked for last are kept. */
 #define LINES_CACHE_ADDRESSES_MAX (1U << 18)
 /* To be raised where the same debug information is read in another way. */
-#define LINES_CACHE_VERSION 2U
+#define LINES_CACHE_VERSION 3U
 
 typedef struct LinesCache LinesCache;
 

@@ -528,6 +528,7 @@ static void test_stream_is_hostile(_unused_ void **state) {
                                 assert_true(lines.codes[j].caller < j);
                                 assert_true(lines.codes[j].routine < lines.n_strings);
                                 assert_true(lines.codes[j].source < lines.n_strings);
+                                assert_true(lines.codes[j].line <= INT32_MAX);
                         }
                 }
         assert_true(refused > n);

@@ -11,7 +11,7 @@
 static void check(const DebugLines *lines) {
         for (size_t i = 1; i < lines->n_codes; i++)
                 if (lines->codes[i].caller >= i || lines->codes[i].routine >= lines->n_strings ||
-                    lines->codes[i].source >= lines->n_strings)
+                    lines->codes[i].source >= lines->n_strings || lines->codes[i].line > INT32_MAX)
                         abort();
         for (size_t i = 0; i < N_ADDRESSES; i++)
                 if (lines->at[i] >= lines->n_codes)
