@@ -11,6 +11,7 @@
 #include <signal.h>
 #include <stddef.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <sys/prctl.h>
 #include <sys/resource.h>
 #include <sys/syscall.h>
@@ -47,8 +48,8 @@
 /* Memory, files that are open, the pipe, its own end. Anything else fails as if it was not permitted. */
 static const unsigned calls_allowed[] = {
         SYS_read,     SYS_pread64,      SYS_write,        SYS_writev,     SYS_close,        SYS_fstat,     SYS_newfstatat,
-        SYS_statx,    SYS_lseek,        SYS_mmap,         SYS_munmap,     SYS_mprotect,     SYS_mremap,    SYS_madvise,
-        SYS_brk,      SYS_futex,        SYS_getrandom,    SYS_getpid,     SYS_gettid,       SYS_exit,      SYS_exit_group,
+        SYS_statx,    SYS_lseek,        SYS_munmap,       SYS_mprotect,     SYS_mremap,       SYS_madvise,   SYS_brk,
+        SYS_futex,    SYS_getrandom,    SYS_getpid,       SYS_gettid,       SYS_exit,         SYS_exit_group,
         SYS_readlinkat, SYS_clock_gettime, SYS_rt_sigreturn, SYS_rt_sigprocmask, SYS_sched_yield,
 #ifdef SYS_readlink
         SYS_readlink,
@@ -67,7 +68,7 @@ static const unsigned calls_allowed[] = {
 #define OPEN_FORBIDDEN (O_ACCMODE | O_CREAT | O_TRUNC | O_APPEND)
 
 static int confine(void) {
-        struct sock_filter program[8 + 2 * ELEMENTSOF(calls_allowed) + 16];
+        struct sock_filter program[8 + 2 * ELEMENTSOF(calls_allowed) + 24];
         const struct sock_filter head[] = {
                 LOAD(arch),
                 UNLESS(AUDIT_ARCH_OURS, 2),
@@ -79,6 +80,12 @@ static int confine(void) {
                 UNLESS(SYS_openat, 4),
                 LOAD(args[2]),
                 BPF_JUMP(BPF_JMP | BPF_JSET | BPF_K, OPEN_FORBIDDEN, 1, 0),
+                RETURN(SECCOMP_RET_ALLOW),
+                RETURN(SECCOMP_RET_ERRNO | EPERM),
+                /* Memory that is shared does not count as written to. */
+                UNLESS(SYS_mmap, 4),
+                LOAD(args[3]),
+                BPF_JUMP(BPF_JMP | BPF_JSET | BPF_K, MAP_SHARED, 1, 0),
                 RETURN(SECCOMP_RET_ALLOW),
                 RETURN(SECCOMP_RET_ERRNO | EPERM),
                 UNLESS(SYS_fcntl, 3),
