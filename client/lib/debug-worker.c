@@ -110,9 +110,13 @@ static int confine(void) {
         return 0;
 }
 
+/* Or less, where we were given less: that may not be raised. */
 static int limit(int resource, uint64_t value) {
-        struct rlimit l = { .rlim_cur = value, .rlim_max = value };
+        struct rlimit l;
 
+        if (getrlimit(resource, &l) < 0)
+                return -errno;
+        l.rlim_cur = l.rlim_max = MIN(value, l.rlim_max);
         return setrlimit(resource, &l) < 0 ? -errno : 0;
 }
 

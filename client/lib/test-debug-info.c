@@ -14,6 +14,7 @@
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/ptrace.h>
+#include <sys/resource.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
@@ -397,6 +398,40 @@ static void test_worker_is_confined(_unused_ void **state) {
         (void) close(inherited);
 }
 
+static int speak(const DebugInfoRequest *request, DebugLines *lines, DebugInfoFunc progress, void *userdata) {
+        (void) request;
+        say(lines, 10, progress, userdata);
+        return 0;
+}
+
+/* Whoever started us allows less than a worker's own limits, which nobody but root may raise. */
+static void test_worker_under_limits(_unused_ void **state) {
+        static const struct rlimit memory = { UINT64_C(1) << 29, UINT64_C(1) << 29 };
+        static const struct rlimit space = { UINT64_C(32) << 30, UINT64_C(32) << 30 };
+        int status;
+        pid_t pid;
+
+#if defined(__SANITIZE_ADDRESS__)
+        skip(); /* it reserves more than any limit */
+#elif defined(__has_feature)
+#if __has_feature(address_sanitizer)
+        skip();
+#endif
+#endif
+        pid = fork();
+        assert_return_code(pid, errno);
+        if (pid == 0) {
+                _cleanup_(debug_lines_done) DebugLines lines = {};
+
+                if (setrlimit(RLIMIT_DATA, &memory) < 0 || setrlimit(RLIMIT_AS, &space) < 0 ||
+                    (geteuid() == 0 && setuid(65534) < 0))
+                        _exit(2);
+                _exit(run(speak, LONG, 0, &lines) == 0 && said(&lines) == 10 ? 0 : 1);
+        }
+        assert_int_equal(waitpid(pid, &status, 0), pid);
+        assert_int_equal(status, 0);
+}
+
 static int tell_and_hang(const DebugInfoRequest *request, DebugLines *lines, DebugInfoFunc progress, void *userdata) {
         if (write(request->fd, "x", 1) != 1)
                 return -EIO;
@@ -624,6 +659,7 @@ int main(void) {
                 cmocka_unit_test(test_nothing),
                 cmocka_unit_test(test_worker_fails),
                 cmocka_unit_test(test_worker_is_confined),
+                cmocka_unit_test(test_worker_under_limits),
                 cmocka_unit_test(test_worker_ends_with_us),
                 cmocka_unit_test(test_worker_memory),
                 cmocka_unit_test(test_stream),
