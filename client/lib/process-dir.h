@@ -15,6 +15,7 @@
 #include <sys/stat.h>
 #include <sys/types.h>
 
+#include "regular-file.h"
 #include "util.h"
 
 typedef struct ProcessDir {
@@ -55,9 +56,3 @@ pid_t process_status_get_inner_pid(const char *status);
  */
 int process_dir_find_file(ProcessDir *dir, const char *path, bool nofollow);
 int find_file_in(int root_fd, const char *path, bool nofollow);
-/*
- * Opens what was found for reading, if it is a regular file on a file system that stores files: those below /proc
- * and /sys are regular, too, and reading them may do anything. Takes path_fd over, and passes its errors on. Returns the
- * fd; -EBADF: nothing to be read.
- */
-int reopen_regular(int path_fd, struct stat *ret_st);
