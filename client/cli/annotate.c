@@ -2,18 +2,18 @@
 
 /*
  * ringside annotate: the lines of one function with what each took, and the source beside them where it is here. A source
- * is what the recording says it is, so whatever is opened has to be a regular file of a bounded size, and is never trusted
- * with the terminal.
+ * is what the recording says it is, so nothing is opened but a regular file of a bounded size, and that is never trusted with
+ * the terminal.
  */
 
 #include <fcntl.h>
 #include <fnmatch.h>
 #include <inttypes.h>
 #include <string.h>
-#include <sys/stat.h>
 
 #include "json.h"
 #include "output.h"
+#include "regular-file.h"
 #include "report.h"
 #include "text.h"
 
@@ -150,8 +150,8 @@ static void source_open(Source *ret, const char *path, const RingsideRecordingIn
         ssize_t n;
 
         *ret = (Source){};
-        fd = path[0] == '/' ? open(path, O_RDONLY | O_NONBLOCK | O_NOCTTY | O_CLOEXEC) : -1;
-        if (fd < 0 || fstat(fd, &st) < 0 || !S_ISREG(st.st_mode) || st.st_size > SOURCE_SIZE_MAX)
+        fd = path[0] == '/' ? reopen_regular(open(path, O_PATH | O_CLOEXEC), &st) : -1;
+        if (fd < 0 || st.st_size > SOURCE_SIZE_MAX)
                 return;
         text = malloc((size_t) st.st_size + 1);
         if (!text)

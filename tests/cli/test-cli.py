@@ -352,7 +352,7 @@ class Reading(CliTest):
             f.write("\033[2J\u202e\tx\0y" * 200 + "\n" * (line - 1) + "\t\033[31mred\n")
         with open(self.path("short"), "w") as f:
             f.write("one\ntwo")
-        for name, says in {"fifo": "not here", "nosuch": "not here", ".": "not here", "evil": f"{line}          \\x1b[31mred\n", "short": "newer than"}.items():
+        for name, says in {"fifo": "not here", "nosuch": "not here", ".": "not here", "/proc/version": "not here", "evil": f"{line}          \\x1b[31mred\n", "short": "newer than"}.items():
             with sqlite3.connect(self.path("a.ringside")) as db:
                 db.execute("UPDATE source SET path=CAST(? AS BLOB)", (self.path(name),))
                 db.execute("UPDATE meta SET value='1000000000' WHERE key='start_realtime'")
