@@ -250,7 +250,8 @@ class Reading(CliTest):
             self.assertRegex(self.report(env={"COLUMNS": columns}), r"(?m)^ +not finished: cut off, or goes on$")
 
     def test_every_view_is_harmless_and_narrow(self):
-        for by in ("function", "file", "process", "thread", "callees", "callers"):
+        self.ok("symbolize", "a.ringside", env={"XDG_CACHE_HOME": self.path("")})
+        for by in ("function", "line", "file", "process", "thread", "callees", "callers"):
             for columns in ("44", "80", "200"):
                 for locale in ("C", "C.UTF-8"):
                     text = self.report("--by", by, "--threshold=0", env={"COLUMNS": columns, "LC_ALL": locale})
@@ -301,7 +302,8 @@ class Reading(CliTest):
             self.check_node(c, functions)
 
     def test_json(self):
-        for by in ("function", "file", "process", "thread", "callees", "callers"):
+        self.ok("symbolize", "a.ringside", env={"XDG_CACHE_HOME": self.path("")})
+        for by in ("function", "line", "file", "process", "thread", "callees", "callers"):
             text = self.report("--format=json", "--by", by)
             self.assert_harmless(text)
             d = json.loads(text)
@@ -311,6 +313,11 @@ class Reading(CliTest):
             self.assertTrue(d["recording"]["finished"])
         names = {r["name"]: r for r in json.loads(self.report("--format=json"))["rows"]}
         self.assertEqual(names["cli_hot_a"]["self_samples"], 700)
+        lines = {r["name"]: r for r in json.loads(self.report("--format=json", "--by=line"))["rows"]}
+        self.assertEqual(lines["cli_hot_a"]["self_samples"], 700)
+        self.assertTrue(lines["cli_hot_a"]["source"].endswith("/make-recording.c"), lines["cli_hot_a"])
+        self.assertGreater(lines["cli_hot_a"]["line"], 0)
+        self.assertNotIn("source", names["cli_hot_a"])
         root = json.loads(self.report("--format=json", "--by=callees"))["tree"]
         functions = {}
         self.check_node(root, functions)
