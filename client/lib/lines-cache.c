@@ -20,6 +20,7 @@ struct file_header {
         uint32_t crc;    /* of all that follows in the header, and of the rest */
         uint32_t reader; /* elfutils' version: a later one may read more */
         uint32_t n_addresses;
+        LinesFile file; /* as it was before it was read */
 };
 #define MAGIC "RSLINES"
 #define CRC_FROM offsetof(struct file_header, reader)
@@ -85,7 +86,7 @@ static bool is_ascending(const uint64_t *addresses, size_t n) {
         return true;
 }
 
-int lines_cache_parse(const uint8_t *data, size_t size, KnownLines *ret) {
+int lines_cache_parse(const uint8_t *data, size_t size, const LinesFile *file, KnownLines *ret) {
         _cleanup_(known_lines_done) KnownLines known = {};
         size_t addresses_size, stream_size, used;
         struct file_header header;
@@ -97,6 +98,8 @@ int lines_cache_parse(const uint8_t *data, size_t size, KnownLines *ret) {
         if (memcmp(header.magic, MAGIC, sizeof(header.magic)) != 0)
                 return -EBADMSG;
         if (header.version != LINES_CACHE_VERSION || header.reader != _ELFUTILS_VERSION)
+                return -ESTALE;
+        if (file && memcmp(file, &header.file, sizeof(*file)) != 0)
                 return -ESTALE;
         addresses_size = header.n_addresses * sizeof(uint64_t);
         if (size - sizeof(header) < addresses_size)
@@ -121,32 +124,52 @@ int lines_cache_parse(const uint8_t *data, size_t size, KnownLines *ret) {
         return 0;
 }
 
-/* false: nothing tells this file from others. */
-static bool make_name(const ElfFile *debug, char name[static NAME_SIZE]) {
-        struct stat st;
+static uint64_t to_ns(const struct timespec *t) {
+        return (uint64_t) t->tv_sec * 1000000000 + (uint64_t) t->tv_nsec;
+}
 
-        if (elf_file_stat(debug, &st) < 0 || !unwind_identity_get_file(debug, name))
+static int get_file(const ElfFile *debug, LinesFile *ret) {
+        struct stat st;
+        int r;
+
+        r = elf_file_stat(debug, &st);
+        if (r < 0)
+                return r;
+        *ret = (LinesFile){
+                .device = st.st_dev,
+                .inode = st.st_ino,
+                .size = (uint64_t) st.st_size,
+                .mtime = to_ns(&st.st_mtim),
+                .ctime = to_ns(&st.st_ctim),
+        };
+        return 0;
+}
+
+/* false: nothing tells this file from others. */
+static bool make_name(const ElfFile *debug, const LinesFile *file, char name[static NAME_SIZE]) {
+        if (!unwind_identity_get_file(debug, name))
                 return false;
         /* A stripped file has the build id of the one that was not. */
-        sprintf(name + strlen(name), "-%jx", (uintmax_t) st.st_size);
+        sprintf(name + strlen(name), "-%jx", (uintmax_t) file->size);
         return true;
 }
 
-static int load(LinesCache *cache, const char *name, KnownLines *ret) {
+static int load(LinesCache *cache, const char *name, const LinesFile *file, KnownLines *ret) {
         _cleanup_free_ uint8_t *data = NULL;
         size_t size;
         int r;
 
         r = cache_dir_load(cache->dir, name, FILE_SIZE_MAX, &data, &size);
-        return r < 0 ? r : lines_cache_parse(data, size, ret);
+        return r < 0 ? r : lines_cache_parse(data, size, file, ret);
 }
 
-static int store(LinesCache *cache, const char *name, KnownLines *known) {
+static int store(LinesCache *cache, const char *name, const LinesFile *file, KnownLines *known) {
         struct file_header header = {
                 .magic = MAGIC,
                 .version = LINES_CACHE_VERSION,
                 .reader = _ELFUTILS_VERSION,
                 .n_addresses = (uint32_t) known->lines.n_at,
+                .file = *file,
         };
         size_t addresses_size = known->lines.n_at * sizeof(uint64_t), size = 0;
         _cleanup_free_ char *stream = NULL;
@@ -259,27 +282,28 @@ static int merge(const Query *query, KnownLines *ret) {
         return r;
 }
 
-/* What cannot be kept is as good as any. */
-static void keep(LinesCache *cache, const char *name, const Query *query) {
+/* What cannot be kept is as good as any. file: as it was before it was read; if it was written to since, it is another. */
+static void keep(LinesCache *cache, const char *name, const LinesFile *file, const Query *query) {
         _cleanup_(known_lines_done) KnownLines all = {};
 
         if (query->made.lines.lacks_files || query->made.lines.n_at > LINES_CACHE_ADDRESSES_MAX)
                 return;
         if (merge(query, &all) >= 0)
-                (void) store(cache, name, &all);
+                (void) store(cache, name, file, &all);
 }
 
 int lines_cache_get(LinesCache *cache, const ElfFile *debug, const uint64_t *addresses, DebugLines *lines,
                     LinesMakeFunc make, void *userdata) {
         _cleanup_(query_done) Query query = { .addresses = addresses, .lines = lines };
         char name[NAME_SIZE];
+        LinesFile file;
         bool has_name;
         int r;
 
-        has_name = cache && make_name(debug, name);
+        has_name = cache && get_file(debug, &file) >= 0 && make_name(debug, &file, name);
         if (!has_name)
                 return make(addresses, lines, userdata);
-        if (load(cache, name, &query.known) == -ENOMEM)
+        if (load(cache, name, &file, &query.known) == -ENOMEM)
                 return -ENOMEM;
         r = take_known(&query);
         if (r < 0 || query.made.lines.n_at == 0)
@@ -288,6 +312,6 @@ int lines_cache_get(LinesCache *cache, const ElfFile *debug, const uint64_t *add
         r = take_made(&query);
         if (r < 0)
                 return r;
-        keep(cache, name, &query);
+        keep(cache, name, &file, &query);
         return query.result;
 }

@@ -2,9 +2,9 @@
 #pragma once
 
 /*
- * What debug information said of addresses, kept from one run to the next in $XDG_CACHE_HOME/ringside/lines, one file for
- * each identity (unwind-identity.h) of a file with debug information. Everything there may be deleted at any time, and
- * several clients may use it at once (cache-dir.h).
+ * What debug information said of addresses, kept from one run to the next in $XDG_CACHE_HOME/ringside/lines: one file for
+ * each identity (unwind-identity.h) and size of a file with debug information, of use for the one that was read alone.
+ * Everything there may be deleted at any time, and several clients may use it at once (cache-dir.h).
  *
  * What is read there is checked like what the process says that reads debug information: it can claim a wrong line, and
  * nothing else.
@@ -18,7 +18,7 @@
 /* Addresses in one file; where they would be more, only those that were asked for last are kept. */
 #define LINES_CACHE_ADDRESSES_MAX (1U << 18)
 /* To be raised where the same debug information is read in another way. */
-#define LINES_CACHE_VERSION 3U
+#define LINES_CACHE_VERSION 4U
 
 typedef struct LinesCache LinesCache;
 
@@ -44,5 +44,11 @@ typedef struct KnownLines {
 } KnownLines;
 
 void known_lines_done(KnownLines *known);
-/* One as a file has it: for tests. -EBADMSG: it is none, -ESTALE: of another version. */
-int lines_cache_parse(const uint8_t *data, size_t size, KnownLines *ret);
+
+/* What was read, and when it was changed last: build id and size are what whoever made a file wanted them to be. */
+typedef struct LinesFile {
+        uint64_t device, inode, size, mtime, ctime; /* times in ns */
+} LinesFile;
+
+/* One as a file has it: for tests. file: NULL is any. -EBADMSG: it is none, -ESTALE: of another version, or file. */
+int lines_cache_parse(const uint8_t *data, size_t size, const LinesFile *file, KnownLines *ret);

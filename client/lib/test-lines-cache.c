@@ -60,6 +60,7 @@ typedef struct Asked {
         int result;       /* of making */
         uint64_t unknown; /* of this address nothing is known; 0: there is no such */
         bool lacks_files;
+        const char *written_to; /* this file, meanwhile; NULL: none */
 } Asked;
 
 /* Each address is at a line of its own number, of a function that is inlined into another. */
@@ -70,6 +71,8 @@ static int make(const uint64_t *addresses, DebugLines *lines, void *userdata) {
         asked->n = lines->n_at;
         asked->times++;
         lines->lacks_files = asked->lacks_files;
+        if (asked->written_to)
+                assert_return_code(utimensat(AT_FDCWD, asked->written_to, NULL, 0), errno);
         for (size_t i = 0; i < lines->n_at; i++) {
                 DebugCode code = { .line = 1 }, inner = { .line = (uint32_t) addresses[i] };
 
@@ -210,6 +213,31 @@ static void test_stripped(void **state) {
         get(world, &asked, ADDRESSES(10), 1);
 }
 
+/* Build id and size are what whoever makes a file wants them to be. */
+static void test_another_file(void **state) {
+        World *world = *state;
+        struct timespec times[2] = { { .tv_sec = 1 }, { .tv_sec = 1 } };
+        Asked asked = {};
+        char command[1024];
+
+        get(world, &asked, ADDRESSES(10), 1);
+        get(world, &asked, ADDRESSES(10), 0);
+        (void) snprintf(command, sizeof(command), "cp -p %s %s-2 && mv %s-2 %s", world->elf, world->elf, world->elf, world->elf);
+        assert_int_equal(system(command), 0);
+        get(world, &asked, ADDRESSES(10, 20), 2);
+        get(world, &asked, ADDRESSES(10, 20), 0);
+        /* Written to. */
+        assert_return_code(utimensat(AT_FDCWD, world->elf, times, 0), errno);
+        get(world, &asked, ADDRESSES(10, 20), 2);
+        get(world, &asked, ADDRESSES(10, 20), 0);
+        /* While it is read. */
+        asked.written_to = world->elf;
+        get(world, &asked, ADDRESSES(10, 30), 1);
+        asked.written_to = NULL;
+        get(world, &asked, ADDRESSES(10, 30), 2);
+        get(world, &asked, ADDRESSES(10, 30), 0);
+}
+
 static void test_no_cache(void **state) {
         World *world = *state;
         _cleanup_(elf_file_freep) ElfFile *elf = open_elf(world);
@@ -321,12 +349,12 @@ static void test_damaged(void **state) {
 
         get(world, &asked, ADDRESSES(20, 40), 2);
         bytes = read_kept(world, &n);
-        assert_int_equal(lines_cache_parse(bytes, n, &known), 0);
+        assert_int_equal(lines_cache_parse(bytes, n, NULL, &known), 0);
         known_lines_done(&known);
         for (size_t i = 0; i < n; i++) {
-                assert_true(lines_cache_parse(bytes, i, &known) < 0);
+                assert_true(lines_cache_parse(bytes, i, NULL, &known) < 0);
                 bytes[i] ^= 1;
-                assert_true(lines_cache_parse(bytes, n, &known) < 0);
+                assert_true(lines_cache_parse(bytes, n, NULL, &known) < 0);
                 bytes[i] ^= 1;
         }
         bytes[n - 1] ^= 1;
@@ -357,7 +385,7 @@ static void test_hostile(void **state) {
                         bytes[i] = values[k];
                         crc = (uint32_t) crc32_z(0, bytes + 16, n - 16);
                         memcpy(bytes + 12, &crc, sizeof(crc));
-                        r = lines_cache_parse(bytes, n, &known);
+                        r = lines_cache_parse(bytes, n, NULL, &known);
                         bytes[i] = before;
                         refused += r < 0;
                         if (r < 0)
@@ -378,6 +406,7 @@ int main(void) {
                 cmocka_unit_test_setup_teardown(test_nothing_known, world_setup, world_teardown),
                 cmocka_unit_test_setup_teardown(test_lacks_files, world_setup, world_teardown),
                 cmocka_unit_test_setup_teardown(test_stripped, world_setup, world_teardown),
+                cmocka_unit_test_setup_teardown(test_another_file, world_setup, world_teardown),
                 cmocka_unit_test_setup_teardown(test_no_cache, world_setup, world_teardown),
                 cmocka_unit_test_setup_teardown(test_allocations, world_setup, world_teardown),
                 cmocka_unit_test_setup_teardown(test_two_clients, world_setup, world_teardown),
