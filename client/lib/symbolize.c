@@ -53,6 +53,7 @@ typedef struct Symbolize {
         LinesCache *cache; /* NULL: none can be had */
         const char *symbol_dir;
         uint64_t file_timeout, deadline; /* ns CLOCK_MONOTONIC, UINT64_MAX: none */
+        __int128 recorded;               /* ns CLOCK_REALTIME: when the recording ended */
         RingsideSymbolizeStatistics statistics;
         RingsideError *error;
 
@@ -319,18 +320,23 @@ static int write_lines(Symbolize *s, const DebugLines *lines, const Place *place
 
 /* ---- files ---- */
 
+static bool is_later(const struct timespec *t, __int128 ns) {
+        return (__int128) t->tv_sec * (__int128) NSEC_PER_SEC + t->tv_nsec > ns;
+}
+
 /*
- * The device is that of maps. Some file systems call theirs otherwise in stat(2); there a file without a build id is taken
- * for another.
+ * Without a build id a file that was linked anew in its place would be taken for what was recorded, if it has its size; so it
+ * must not have changed since. The device is that of maps. Some file systems call theirs otherwise in stat(2); there a file
+ * without a build id is taken for another.
  */
-static bool is_recorded(const File *file, const ElfFile *elf, const struct stat *st) {
+static bool is_recorded(const Symbolize *s, const File *file, const ElfFile *elf, const struct stat *st) {
         if (file->build_id_len > 0)
                 return elf_file_has_build_id(elf, file->build_id, file->build_id_len);
-        return file->inode == st->st_ino && file->size == (uint64_t) st->st_size &&
+        return !is_later(&st->st_mtim, s->recorded) && !is_later(&st->st_ctim, s->recorded) && file->inode == st->st_ino && file->size == (uint64_t) st->st_size &&
                file->device == ((uint64_t) major(st->st_dev) << 32 | minor(st->st_dev));
 }
 
-static int open_recorded(const File *file, ElfFile **ret) {
+static int open_recorded(const Symbolize *s, const File *file, ElfFile **ret) {
         _cleanup_(elf_file_freep) ElfFile *elf = NULL;
         _cleanup_close_ int root_fd = -1, fd = -1;
         struct stat st;
@@ -346,7 +352,7 @@ static int open_recorded(const File *file, ElfFile **ret) {
         if (r < 0)
                 return r;
         TAKE_FD(fd);
-        if (!is_recorded(file, elf, &st))
+        if (!is_recorded(s, file, elf, &st))
                 return -ESTALE;
         *ret = TAKE_PTR(elf);
         return 0;
@@ -402,7 +408,7 @@ static int read_lines(const Symbolize *s, const File *file, const uint64_t *addr
 
         if (now_ns(CLOCK_MONOTONIC) >= s->deadline)
                 return -ETIMEDOUT;
-        r = open_recorded(file, &elf);
+        r = open_recorded(s, file, &elf);
         if (r < 0)
                 return r == -ENOMEM ? r : -ENOENT;
         r = find_debug_info(s, file, elf, &separate);
@@ -484,6 +490,7 @@ int ringside_symbolize(const char *path, const RingsideSymbolizeOptions *options
         r = recording_open_for_update(&s.recording, path, error);
         if (r < 0)
                 return r;
+        s.recorded = (__int128) s.recording->info.start_realtime + s.recording->info.duration;
         if (s.recording->info.format < SCHEMA_VERSION_RECORDED)
                 r = error_set(error, RINGSIDE_E_RECORDING, "Record it anew.",
                               "%s has format %u, which has no room for lines", path, s.recording->info.format);

@@ -11,6 +11,8 @@
 #include <stdarg.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <sys/sysmacros.h>
+#include <time.h>
 #include <zlib.h>
 
 #include <cmocka.h>
@@ -21,7 +23,7 @@
 #include "test-recording-util.h"
 
 static const char *program(char *path, const char *name) {
-        (void) snprintf(path, PATH_MAX, "%s/%s", getenv("FIXTURES"), name);
+        (void) snprintf(path, PATH_MAX, "%s%s%s", name[0] == '/' ? "" : getenv("FIXTURES"), name[0] == '/' ? "" : "/", name);
         return path;
 }
 
@@ -41,7 +43,7 @@ static uint64_t address_of(const char *name, const char *label) {
         return found;
 }
 
-/* As the recorder would: by its build id. */
+/* As the recorder would: with its build id, if it has one. */
 static int64_t add_program(Store *store, const char *name, const char *as) {
         char path[PATH_MAX];
         int fd = open(program(path, name), O_RDONLY | O_CLOEXEC);
@@ -55,7 +57,7 @@ static int64_t add_program(Store *store, const char *name, const char *as) {
         assert_return_code(fstat(fd, &st), errno);
         assert_return_code(elf_file_new_take_fd(&elf, fd), 0);
         len = elf_file_get_build_id(elf, &build_id);
-        assert_return_code(store_add_file(store, as ?: path, 0, st.st_ino, st.st_size, build_id, len, &id), 0);
+        assert_return_code(store_add_file(store, as ?: path, (uint64_t) major(st.st_dev) << 32 | minor(st.st_dev), st.st_ino, st.st_size, build_id, len, &id), 0);
         elf_file_free(elf);
         return id;
 }
@@ -410,6 +412,40 @@ static void test_nothing(void **state) {
         }
 }
 
+/* Nothing but number and size says which file it is: then it must not have changed since. Seconds, from now. */
+static void test_no_build_id(void **state) {
+        static const struct {
+                time_t written, recorded;
+                uint64_t found;
+        } cases[] = {
+                { -60, 3600, 2 },
+                { 7200, 3600, 0 },   /* written to afterwards */
+                { -7200, -3600, 0 }, /* and that it was is hidden, but not that something has changed */
+        };
+        Place *place = *state;
+        char command[PATH_MAX + 256], copy[PLACE_PATH_MAX], path[PATH_MAX], sql[128];
+        time_t now = time(NULL);
+
+        assert_return_code(setenv("XDG_CACHE_HOME", place->dir, 1), errno);
+        (void) snprintf(copy, sizeof(copy), "%s/program", place->dir);
+        (void) snprintf(command, sizeof(command), "objcopy --remove-section=.note.gnu.build-id %s %s", program(path, "c-5"), copy);
+        assert_int_equal(system(command), 0);
+        for (size_t i = 0; i < ELEMENTSOF(cases); i++) {
+                struct timespec times[2] = { { .tv_sec = now }, { .tv_sec = now + cases[i].written } };
+                RingsideSymbolizeStatistics statistics;
+
+                assert_return_code(utimensat(AT_FDCWD, copy, times, 0), errno);
+                make_recording(place->file, copy, NULL);
+                (void) snprintf(sql, sizeof(sql), "INSERT INTO meta VALUES('start_realtime','%lld000000000')",
+                                (long long) (now + cases[i].recorded));
+                run_sql(place->file, sql);
+                symbolize(place->file, &statistics);
+                assert_int_equal(statistics.found, cases[i].found);
+                assert_int_equal(statistics.missing, cases[i].found == 0);
+                assert_return_code(unlink(place->file), errno);
+        }
+}
+
 static void test_no_time(void **state) {
         RingsideSymbolizeOptions options = { .size = sizeof(options), .timeout = 1 };
         RingsideSymbolizeStatistics statistics;
@@ -503,6 +539,7 @@ int main(void) {
                 cmocka_unit_test_setup_teardown(test_cached, place_setup, place_teardown),
                 cmocka_unit_test_setup_teardown(test_twice, place_setup, place_teardown),
                 cmocka_unit_test_setup_teardown(test_nothing, place_setup, place_teardown),
+                cmocka_unit_test_setup_teardown(test_no_build_id, place_setup, place_teardown),
                 cmocka_unit_test_setup_teardown(test_no_time, place_setup, place_teardown),
                 cmocka_unit_test_setup_teardown(test_cannot, place_setup, place_teardown),
                 cmocka_unit_test_setup_teardown(test_planted, place_setup, place_teardown),
