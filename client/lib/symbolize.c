@@ -457,8 +457,13 @@ static int symbolize_file(Symbolize *s, const Place *places, size_t n) {
 }
 
 static int symbolize(Symbolize *s) {
+        const RingsideRecordingInfo *info = &s->recording->info;
         int r;
 
+        if (info->format < SCHEMA_VERSION_RECORDED)
+                return error_set(s->error, RINGSIDE_E_RECORDING, "Record it anew.",
+                                 "%s has format %u, which has no room for lines", s->recording->path, info->format);
+        s->recorded = (__int128) info->start_realtime + info->duration;
         r = begin(s);
         if (r >= 0)
                 r = load(s);
@@ -488,13 +493,7 @@ int ringside_symbolize(const char *path, const RingsideSymbolizeOptions *options
                 return no_memory(&s);
         s.deadline = o.timeout > 0 ? now_ns(CLOCK_MONOTONIC) + o.timeout : UINT64_MAX;
         r = recording_open_for_update(&s.recording, path, error);
-        if (r < 0)
-                return r;
-        s.recorded = (__int128) s.recording->info.start_realtime + s.recording->info.duration;
-        if (s.recording->info.format < SCHEMA_VERSION_RECORDED)
-                r = error_set(error, RINGSIDE_E_RECORDING, "Record it anew.",
-                              "%s has format %u, which has no room for lines", path, s.recording->info.format);
-        else
+        if (r >= 0)
                 r = symbolize(&s);
         if (r >= 0)
                 *ret = s.statistics;

@@ -5,6 +5,7 @@
  * tests/fixtures/lines.
  */
 
+#include <dirent.h>
 #include <fcntl.h>
 #include <limits.h>
 #include <setjmp.h>
@@ -459,6 +460,17 @@ static void test_no_time(void **state) {
         assert_int_equal(format_of(place->file), 3);
 }
 
+static size_t count_descriptors(void) {
+        DIR *dir = opendir("/proc/self/fd");
+        size_t n = 0;
+
+        assert_non_null(dir);
+        while (readdir(dir))
+                n++;
+        (void) closedir(dir);
+        return n;
+}
+
 static void test_cannot(void **state) {
         Place *place = *state;
         RingsideSymbolizeStatistics statistics;
@@ -467,9 +479,12 @@ static void test_cannot(void **state) {
         _cleanup_free_ char *old = NULL;
         int64_t thread;
         Store *store;
-        size_t n;
+        size_t n, n_open;
 
+        assert_return_code(setenv("XDG_CACHE_HOME", place->dir, 1), errno);
+        n_open = count_descriptors();
         assert_int_equal(ringside_symbolize(place->file, NULL, &statistics, &error), -ENOENT);
+        assert_int_equal(count_descriptors(), n_open);
         old = read_bytes(getenv("RECORDING_VERSION_2"), &n);
         write_bytes(place->file, old, n);
         assert_int_equal(ringside_symbolize(place->file, NULL, &statistics, &error), RINGSIDE_E_RECORDING);
