@@ -23,6 +23,7 @@
 #include "cli.h"
 #include "command.h"
 #include "live.h"
+#include "record-lines.h"
 #include "record-memory.h"
 #include "record-options.h"
 #include "record-path.h"
@@ -35,7 +36,6 @@
 #define LINGER_NS (NSEC_PER_SEC / 10) /* how often we look whether the command's descendants have ended */
 #define TERM_GRACE_NS NSEC_PER_SEC
 #define DRAIN_ROUNDS 100
-#define LINES_NS (3 * NSEC_PER_SEC / 2) /* who waits for the end of a recording waits that long for lines */
 
 /* What an epoll event means. */
 enum { SOURCE_SESSION, SOURCE_SIGNAL, SOURCE_TICK, SOURCE_DEADLINE, SOURCE_COMMAND, SOURCE_TARGET };
@@ -474,21 +474,6 @@ static int start(Record *record) {
         return r;
 }
 
-/* The recording is whole without them; what there is no time for `ringside symbolize` can do later. */
-static void look_up_lines(Record *record) {
-        RingsideSymbolizeOptions options = { .size = sizeof(options), .timeout = LINES_NS };
-        RingsideSymbolizeStatistics statistics = {};
-        RingsideError error = {};
-        int r;
-
-        r = ringside_symbolize(record->path, &options, &statistics, &error);
-        if (r < 0)
-                cli_error_library(&error, r);
-        else if (statistics.late > 0 && !record->options->quiet)
-                cli_error("'ringside symbolize' takes as long as it needs",
-                          "There was no time to look up all lines and inlined functions");
-}
-
 /* The last records, the last counters, and the file is whole. */
 static int end(Record *record) {
         RingsideError error = {};
@@ -509,7 +494,7 @@ static int end(Record *record) {
         else
                 r = record_path_check(record->path, record->file_fd);
         if (r >= 0 && record->exec_errno == 0 && !record->options->no_lines)
-                look_up_lines(record);
+                record_lines_look_up(record->path, record->signal_fd, &record->original_mask, record->options->quiet);
         return r;
 }
 

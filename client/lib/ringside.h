@@ -395,7 +395,11 @@ typedef struct RingsideSymbolizeOptions {
         size_t size;            /* sizeof(RingsideSymbolizeOptions) */
         const char *symbol_dir; /* tree with .build-id below it; NULL: /usr/lib/debug */
         uint64_t file_timeout;  /* ns that one file may take, then it is given up on; 0: 20 s */
-        uint64_t timeout;       /* ns for all of them, then those that are left have none; 0: as long as it takes */
+        /*
+         * ns for all of them, then those that are left have none; 0: as long as it takes. What it takes to open a file, and to
+         * compare its checksum, is not bounded.
+         */
+        uint64_t timeout;
 } RingsideSymbolizeOptions;
 
 typedef struct RingsideSymbolizeStatistics {

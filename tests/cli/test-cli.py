@@ -1094,6 +1094,22 @@ class Recording(FakeTest):
         self.assertEqual(self.signalled(signal.SIGTERM, command=self.outlives("trap '' TERM;"))[0], 143)
         self.assertFalse(os.path.exists(self.path("gone")))
 
+    def test_a_signal_ends_the_search_for_lines(self):
+        """The recording is whole by then."""
+        self.env["FAKE_LINES"] = "hang"
+        for number in (signal.SIGINT, signal.SIGTERM):
+            with open(self.path("log"), "w"):
+                pass
+            name = f"{int(number)}.ringside"
+            p = self.spawn("-o", name, "--", "sh", "-c", "exit 3", stderr=subprocess.PIPE)
+            self.addCleanup(p.kill)
+            self.wait_for("symbolize", p)
+            p.send_signal(number)
+            err = p.communicate(timeout=PATIENCE)[1]
+            self.assertEqual(p.returncode, 3, err)
+            self.assertIn(name.encode(), err)
+            self.assertTrue(self.info(name)["finished"])
+
     def test_second_interrupt_is_at_once(self):
         self.assertEqual(self.signalled(signal.SIGINT, command=self.outlives("trap '' INT;"), again=True)[0], 130)
         self.assertFalse(os.path.exists(self.path("gone")))
