@@ -12,6 +12,7 @@
 #include <fcntl.h>
 #include <inttypes.h>
 #include <limits.h>
+#include <poll.h>
 #include <pthread.h>
 #include <setjmp.h>
 #include <signal.h>
@@ -26,6 +27,7 @@
 
 #include <cmocka.h>
 
+#include "cache-dir.h"
 #include "proc-file.h"
 #include "process-dir.h"
 #include "process-pages.h"
@@ -64,7 +66,11 @@
 /* ---- what can be slow ---- */
 
 static int stalled_fd = -1; /* a pipe: reads of processes wait for its end, as those of a file system that does not answer */
-static bool endless;        /* the next table is not ready before it is to be no more */
+static unsigned endless;    /* so manieth of the next tables is not ready before it is to be no more */
+static bool held;           /* no table is made, */
+static int stalled_cache_fd = -1; /* nor kept: as stalled_fd */
+static unsigned n_begun, n_kept; /* tables */
+static unsigned n_kept_before;   /* the last that was begun */
 static unsigned delay_ms;   /* of each read of a process */
 static uint64_t own_time;   /* ns, of which each read takes delay_ms, and nothing else any; 0: time goes by as it does */
 static uint64_t ahead;      /* ns: so much later than it is */
@@ -85,6 +91,7 @@ int __real_unwind_table_new(UnwindTable **ret, ElfFile *elf);
 int __wrap_unwind_table_new(UnwindTable **ret, ElfFile *elf);
 int __real_process_dir_open(ProcessDir *dir, const char *proc, pid_t pid, size_t max, char **ret_maps, size_t *ret_size);
 int __wrap_process_dir_open(ProcessDir *dir, const char *proc, pid_t pid, size_t max, char **ret_maps, size_t *ret_size);
+int __wrap_cache_dir_store(CacheDir *cache, const char *name, const struct iovec *parts, size_t n);
 int __real_clock_gettime(clockid_t clock, struct timespec *ret);
 int __wrap_clock_gettime(clockid_t clock, struct timespec *ret);
 
@@ -123,7 +130,11 @@ int __wrap_unwind_table_new(UnwindTable **ret, ElfFile *elf) {
                 __atomic_store_n(&n_made, n + 1, __ATOMIC_RELEASE);
         }
 
-        if (__atomic_exchange_n(&endless, false, __ATOMIC_ACQ_REL))
+        (void) __atomic_add_fetch(&n_begun, 1, __ATOMIC_ACQ_REL);
+        while (__atomic_load_n(&held, __ATOMIC_ACQUIRE))
+                nanosleep(&(struct timespec){ .tv_nsec = 1000000 }, NULL);
+        __atomic_store_n(&n_kept_before, __atomic_load_n(&n_kept, __ATOMIC_ACQUIRE), __ATOMIC_RELEASE);
+        if (__atomic_load_n(&endless, __ATOMIC_ACQUIRE) > 0 && __atomic_sub_fetch(&endless, 1, __ATOMIC_ACQ_REL) == 0)
                 while (!elf_file_is_stopped(elf))
                         nanosleep(&(struct timespec){ .tv_nsec = 1000000 }, NULL);
         (void) __atomic_add_fetch(&spent, __atomic_exchange_n(&cost, 0, __ATOMIC_ACQ_REL) * UINT64_C(1000000000), __ATOMIC_ACQ_REL);
@@ -136,6 +147,15 @@ int __wrap_unwind_table_new(UnwindTable **ret, ElfFile *elf) {
         memset(bigger + (*ret)->n_pages, 0, pages * sizeof(*bigger));
         (*ret)->pages = bigger;
         (*ret)->n_pages += pages;
+        return 0;
+}
+
+/* Nothing is written. */
+int __wrap_cache_dir_store(_unused_ CacheDir *cache, _unused_ const char *name, _unused_ const struct iovec *parts, _unused_ size_t n) {
+        struct pollfd end = { .fd = __atomic_load_n(&stalled_cache_fd, __ATOMIC_ACQUIRE), .events = POLLIN };
+
+        (void) poll(&end, 1, end.fd < 0 ? 0 : PATIENCE_MS);
+        (void) __atomic_add_fetch(&n_kept, 1, __ATOMIC_ACQ_REL);
         return 0;
 }
 
@@ -1378,7 +1398,7 @@ static void test_long_table(void **state) {
         Child child = child_new();
         uint64_t before;
 
-        endless = true;
+        endless = 1;
         note(f, &child, RINGSIDE_PROCESS_SEEN, 1);
         assert_true(wait_for(f, &child, has_list, UINT64_C(1) << 32));
         pause_ms(20);
@@ -1410,6 +1430,88 @@ static void test_stalled(void **state) {
         close_fd(fds[1]);
         assert_true(wait_for(f, &child, is_unmapped, 0));
         close_fd(fds[0]);
+        child_end(&child);
+}
+
+/* ---- with a cache ---- */
+
+static char cache_home[] = "/tmp/test-unwinder-cache-XXXXXX";
+
+/* Where all tables are worth it. */
+static int set_up_cache(void **state) {
+        strcpy(cache_home + strlen(cache_home) - 6, "XXXXXX");
+        assert_non_null(mkdtemp(cache_home));
+        assert_return_code(setenv("XDG_CACHE_HOME", cache_home, 1), errno);
+        n_begun = n_kept = 0;
+        padding = UNWIND_CACHE_WORTH;
+        return set_up(state);
+}
+
+static int tear_down_cache(void **state) {
+        char command[64];
+        int r = tear_down(state);
+
+        padding = 0;
+        assert_return_code(setenv("XDG_CACHE_HOME", "/dev/null", 1), errno);
+        snprintf(command, sizeof(command), "rm -rf %s", cache_home);
+        assert_int_equal(system(command), 0);
+        return r;
+}
+
+static bool has_begun(_unused_ Fixture *f, _unused_ const Child *child, uint64_t n) {
+        return __atomic_load_n(&n_begun, __ATOMIC_ACQUIRE) >= n;
+}
+
+static bool has_kept(_unused_ Fixture *f, _unused_ const Child *child, uint64_t n) {
+        return __atomic_load_n(&n_kept, __ATOMIC_ACQUIRE) >= n;
+}
+
+/* What is yet to be kept then is the thread's to keep: it may not end either. */
+static void test_stalled_cache(void **state) {
+        Fixture *f = *state;
+        Child child = child_new();
+        uint64_t before;
+        int fds[2];
+
+        assert_return_code(pipe(fds), errno);
+        __atomic_store_n(&stalled_cache_fd, fds[0], __ATOMIC_RELEASE);
+        endless = 3;
+        note(f, &child, RINGSIDE_PROCESS_SEEN, 1);
+        assert_true(wait_for(f, &child, has_begun, 3));
+        assert_int_equal(n_kept, 0);
+        before = now_ns(CLOCK_MONOTONIC);
+        f->unwinder = unwinder_free(f->unwinder);
+        assert_in_range(now_ns(CLOCK_MONOTONIC) - before, 1900000000, 5000000000);
+        assert_true(is_mapped(f->bytes));
+        close_fd(fds[1]);
+        assert_true(wait_for(f, &child, is_unmapped, 0));
+        assert_in_range(n_kept, 1, 2); /* the kernel's own need not say which it is */
+        __atomic_store_n(&stalled_cache_fd, -1, __ATOMIC_RELEASE);
+        close_fd(fds[0]);
+        child_end(&child);
+}
+
+/* Nothing is kept as long as somebody has no tables: who is told of meanwhile, or has yet to be read. */
+#define WAITING 40 /* more than are read in a row, twice */
+
+static void test_kept_last(void **state) {
+        Fixture *f = *state;
+        Child child = child_new(), others[WAITING];
+
+        for (size_t i = 0; i < WAITING; i++)
+                others[i] = child_new();
+        child_do(&others[WAITING - 1], 'l');
+        __atomic_store_n(&held, true, __ATOMIC_RELEASE);
+        note(f, &child, RINGSIDE_PROCESS_SEEN, 1);
+        assert_true(wait_for(f, &child, has_begun, 1));
+        for (size_t i = 0; i < WAITING; i++)
+                note(f, &others[i], RINGSIDE_PROCESS_SEEN, 1);
+        __atomic_store_n(&held, false, __ATOMIC_RELEASE);
+        assert_true(wait_for(f, &others[WAITING - 1], has_address, find_mapped(others[WAITING - 1].pid, "libresolv", NULL, 0, NULL)));
+        assert_int_equal(__atomic_load_n(&n_kept_before, __ATOMIC_ACQUIRE), 0);
+        assert_true(wait_for(f, &child, has_kept, 4)); /* program, linker, and two libraries */
+        for (size_t i = 0; i < WAITING; i++)
+                child_end(&others[i]);
         child_end(&child);
 }
 
@@ -1448,6 +1550,8 @@ int main(int argc, char **argv) {
                 cmocka_unit_test_setup_teardown(test_no_fds, set_up, tear_down),
                 cmocka_unit_test_setup_teardown(test_long_table, set_up, tear_down),
                 cmocka_unit_test_setup_teardown(test_stalled, set_up, tear_down),
+                cmocka_unit_test_setup_teardown(test_stalled_cache, set_up_cache, tear_down_cache),
+                cmocka_unit_test_setup_teardown(test_kept_last, set_up_cache, tear_down_cache),
         };
 
         if (argc == 3)

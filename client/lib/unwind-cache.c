@@ -295,6 +295,10 @@ void unwind_cache_take(UnwindCache *cache, const ElfFile *elf, UnwindTable *tabl
                 unwind_cache_write(cache);
 }
 
+bool unwind_cache_is_waiting(const UnwindCache *cache) {
+        return cache && cache->first;
+}
+
 bool unwind_cache_write(UnwindCache *cache) {
         Kept *kept = cache ? cache->first : NULL;
 

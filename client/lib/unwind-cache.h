@@ -52,6 +52,7 @@ void unwind_cache_take(UnwindCache *cache, const ElfFile *elf, UnwindTable *tabl
 void unwind_cache_put(UnwindCache *cache, const ElfFile *elf, UnwindTable *table);
 /* Writes one of those that were taken over. false: there is none. The others are written when the cache is freed. */
 bool unwind_cache_write(UnwindCache *cache);
+bool unwind_cache_is_waiting(const UnwindCache *cache); /* there is one */
 
 /* How many were there, and how many were written. */
 size_t unwind_cache_get_n_hits(const UnwindCache *cache);

@@ -667,8 +667,11 @@ static void run(Unwinder *u) {
                 tick = unwind_images_tick(u->images);
                 publish_all(u);
                 (void) symbolizer_sweep(u->symbolizer);
-                if (unwind_cache_write(u->cache))
-                        due = 1; /* at once: there may be more */
+                /* Only where nobody waits for a table. */
+                if (n == 0 && !overflown && (due == 0 || due > now_ns(CLOCK_MONOTONIC)))
+                        (void) unwind_cache_write(u->cache);
+                if (unwind_cache_is_waiting(u->cache))
+                        due = 1; /* at once */
                 due = due == 0 ? tick : tick == 0 ? due : MIN(due, tick);
                 publish_statistics(u);
         }
@@ -703,6 +706,9 @@ static void *unwinder_run(void *userdata) {
         Unwinder *u = userdata;
 
         run(u);
+        /* What is left of it here, for whoever ends the session does not wait for longer than they want to. */
+        while (unwind_cache_write(u->cache))
+                continue;
         if (unwind_queue_end(&u->queue))
                 unwinder_destroy(u);
         return NULL;
