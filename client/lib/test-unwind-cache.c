@@ -159,7 +159,7 @@ static void test_kept(_unused_ void **state) {
 /* Not before there is time for it, but not later than at the end; and some that are used further. */
 static void test_later(_unused_ void **state) {
         static const char *const names[] = {"many", "many-without-id"};
-        _cleanup_(unwind_table_freep) UnwindTable *used = make_table("many");
+        _cleanup_(unwind_table_freep) UnwindTable *used = NULL, *without = make_table("many");
         _cleanup_(elf_file_freep) ElfFile *many = open_elf("many");
         _cleanup_(world_done) World world;
         UnwindCache *cache;
@@ -184,6 +184,9 @@ static void test_later(_unused_ void **state) {
         world_done(&world);
         world_init(&world);
         cache = open_cache(&world);
+        unwind_cache_put(cache, many, without);
+        assert_int_equal(count_files(&world), 0);
+        assert_int_equal(unwind_cache_get(cache, many, &used), 0);
         unwind_cache_put(cache, many, used);
         assert_int_equal(count_files(&world), 1);
         assert_false(unwind_cache_write(cache));

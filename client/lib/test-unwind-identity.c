@@ -18,6 +18,7 @@
 /* Of the next file that is asked for. */
 static struct stat next_stat;
 static unsigned long next_flags;
+static bool is_unknown; /* nothing is said of it */
 
 static uid_t added; /* to who we are */
 
@@ -34,6 +35,8 @@ uid_t __wrap_geteuid(void) {
 int __wrap_elf_file_stat(const ElfFile *elf, struct stat *ret) {
         int r = __real_elf_file_stat(elf, ret);
 
+        if (is_unknown)
+                return -EIO;
         if (r >= 0)
                 *ret = next_stat;
         return r;
@@ -239,6 +242,37 @@ static void test_foreign_table(_unused_ void **state) {
         assert_used(&world, 1, 2);
 }
 
+/* What was made before a file was written is not the table of what is there afterwards. */
+static void test_written_meanwhile(_unused_ void **state) {
+        _cleanup_(elf_file_freep) ElfFile *elf = open_elf("many");
+        _cleanup_(world_done) World world;
+        UnwindTable *table;
+
+        world_init(&world);
+        make_foreign();
+        assert_int_equal(unwind_cache_get(world.cache, elf, &table), 0);
+        next_stat.st_ctim.tv_nsec++;
+        unwind_cache_take(world.cache, elf, table);
+        assert_true(unwind_cache_write(world.cache));
+        (void) read_many(&world);
+        assert_used(&world, 0, 2);
+}
+
+/* Nor is one kept for which there was no name. */
+static void test_without_name(_unused_ void **state) {
+        _cleanup_(elf_file_freep) ElfFile *elf = open_elf("many-without-id");
+        _cleanup_(world_done) World world;
+        UnwindTable *table;
+
+        world_init(&world);
+        reset();
+        is_unknown = true;
+        assert_int_equal(unwind_cache_get(world.cache, elf, &table), 0);
+        is_unknown = false;
+        unwind_cache_take(world.cache, elf, table);
+        assert_false(unwind_cache_write(world.cache));
+}
+
 int main(void) {
         static const struct CMUnitTest tests[] = {
                 cmocka_unit_test(test_trusted),
@@ -247,6 +281,8 @@ int main(void) {
                 cmocka_unit_test(test_memory),
                 cmocka_unit_test(test_foreign_file),
                 cmocka_unit_test(test_foreign_table),
+                cmocka_unit_test(test_written_meanwhile),
+                cmocka_unit_test(test_without_name),
         };
 
         return cmocka_run_group_tests(tests, NULL, NULL);

@@ -27,7 +27,6 @@ struct file_header {
 typedef struct Kept Kept;
 struct Kept {
         Kept *next;
-        char name[UNWIND_IDENTITY_SIZE];
         struct file_header header; /* without checksum */
         UnwindTable *table;
 };
@@ -113,7 +112,6 @@ static int parse(const ElfFile *elf, uint8_t *data, size_t size, UnwindTable **r
         table->n_pages = header.n_pages;
         table->n_rows = header.n_rows;
         table->n_rules = header.n_rules;
-        table->kept = true;
         table->pages = (uint64_t *) (data + sizeof(header));
         table->rows = (uint32_t *) (table->pages + table->n_pages);
         table->rules = (struct rs_table_rule *) (table->rows + table->n_rows);
@@ -220,8 +218,7 @@ static int kept_new(Kept **ret, const ElfFile *elf, UnwindTable *table) {
                 .n_rules = (uint32_t) table->n_rules,
                 .base = table->base,
         };
-        /* Or nothing tells this file from others. */
-        if (!unwind_identity_get(elf, kept->name) || !elf_file_get_code(elf, &start, &kept->header.end)) {
+        if (!elf_file_get_code(elf, &start, &kept->header.end)) {
                 free(kept);
                 return -ENOENT;
         }
@@ -249,12 +246,12 @@ static void keep(UnwindCache *cache, const Kept *kept) {
         for (size_t i = 1; i < ELEMENTSOF(parts); i++)
                 crc = crc32_z(crc, parts[i].iov_base, parts[i].iov_len);
         header.crc = (uint32_t) crc;
-        if (cache_dir_store(cache->dir, kept->name, parts, ELEMENTSOF(parts)) >= 0)
+        if (cache_dir_store(cache->dir, table->name, parts, ELEMENTSOF(parts)) >= 0)
                 cache->n_stores++;
 }
 
 int unwind_cache_get(UnwindCache *cache, ElfFile *elf, UnwindTable **ret) {
-        char name[UNWIND_IDENTITY_SIZE];
+        char name[UNWIND_IDENTITY_SIZE] = ""; /* nothing tells it from others */
         int r;
 
         if (cache && unwind_identity_get(elf, name)) {
@@ -264,11 +261,15 @@ int unwind_cache_get(UnwindCache *cache, ElfFile *elf, UnwindTable **ret) {
                 if (r >= 0 || r == -ENOMEM)
                         return r;
         }
-        return unwind_table_new(ret, elf);
+        r = unwind_table_new(ret, elf);
+        /* This name and no later one: a file that is written meanwhile has another by then, of which the table is not. */
+        if (r >= 0)
+                strcpy((*ret)->name, name);
+        return r;
 }
 
 static bool is_worth_it(const UnwindCache *cache, const UnwindTable *table) {
-        return cache && table && !table->kept && table->n_rows + table->n_pages >= UNWIND_CACHE_WORTH;
+        return cache && table && table->name[0] && table->n_rows + table->n_pages >= UNWIND_CACHE_WORTH;
 }
 
 void unwind_cache_put(UnwindCache *cache, const ElfFile *elf, UnwindTable *table) {

@@ -48,7 +48,7 @@ int unwind_cache_get(UnwindCache *cache, ElfFile *elf, UnwindTable **ret);
  * time that it took to make, so it waits for unwind_cache_write(), while other files have no tables. NULL is allowed.
  */
 void unwind_cache_take(UnwindCache *cache, const ElfFile *elf, UnwindTable *table);
-/* The same at once, and the table stays the caller's. */
+/* The same at once, and the table stays the caller's. Neither keeps what was made without the cache. */
 void unwind_cache_put(UnwindCache *cache, const ElfFile *elf, UnwindTable *table);
 /* Writes one of those that were taken over. false: there is none. The others are written when the cache is freed. */
 bool unwind_cache_write(UnwindCache *cache);

@@ -14,6 +14,7 @@
 #include <stdint.h>
 
 #include "elf-file.h"
+#include "unwind-identity.h"
 #include "unwind-table.h"
 
 /* 1 GiB of code; 32 MiB of rows. */
@@ -40,7 +41,7 @@ typedef struct UnwindTable {
         struct rs_table_rule *rules; /* no two are the same; 0 is none */
         size_t n_rules;              /* at most UNWIND_RULES_MAX */
         void *memory; /* of all three, NULL: each has its own */
-        bool kept;    /* it is from the cache */
+        char name[UNWIND_IDENTITY_SIZE]; /* of the file before it was read, by which the cache is to keep this; "": it is not */
         /* Not kept by the cache: */
         size_t n_entries; /* functions, roughly */
         size_t n_unknown; /* rows of RS_CFA_UNKNOWN */
