@@ -508,7 +508,7 @@ static void test_fork_and_exit(void **state) {
 
         note(f, &parent, RINGSIDE_PROCESS_SEEN, 1);
         assert_true(wait_for(f, &parent, has_address, find_mapped(parent.pid, "[vdso]", NULL, 0, NULL)));
-        pause_ms(50);
+        assert_true(wait_for(f, &parent, has_read, 1)); /* the rest, too */
         list = find_list(f, &parent);
         readings = statistics(f).readings;
         note(f, &child, RINGSIDE_PROCESS_FORK, (uint32_t) parent.pid);
