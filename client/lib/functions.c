@@ -80,7 +80,8 @@ size_t function_name_fold(const char *name) {
         return len;
 }
 
-static char *unnamed(const char *file, uint64_t address) {
+char *function_unnamed(const char *path, uint64_t address) {
+        const char *file = path_base_name(path);
         char *name;
 
         return asprintf(&name, "%s+0x%" PRIx64, *file ? file : "[unknown]", address) < 0 ? NULL : name;
@@ -104,7 +105,7 @@ int functions_find(Functions *functions, TableKey key, const FunctionPlace *plac
         int r;
 
         if (!place->symbol || place->symbol[0] == 0)
-                return intern(functions, unnamed(file, place->address), file, place, ret);
+                return intern(functions, function_unnamed(place->path, place->address), file, place, ret);
         found = table_get(&functions->by_symbol, key);
         if (found > 0) {
                 *ret = found - 1;

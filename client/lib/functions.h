@@ -51,5 +51,7 @@ void functions_done(Functions *functions);
 size_t function_name_fold(const char *name);
 /* What a symbol is shown as; folded as in FunctionPlace. For free(). */
 int function_name(const char *symbol, bool folded, char **ret);
+/* What code without a symbol is shown as. For free(); NULL: no memory. */
+char *function_unnamed(const char *path, uint64_t address);
 /* The part of a path behind its last slash. */
 const char *path_base_name(const char *path);

@@ -623,14 +623,29 @@ static int choose_targets(Loader *loader) {
         return 0;
 }
 
+/* As it is, too: "name[abi:cxx11]" is no pattern. */
+static bool is_name(const char *pattern, const char *name) {
+        return strcmp(name, pattern) == 0 || fnmatch(pattern, name, 0) == 0;
+}
+
 /* 1: it is the one; 0: another. */
 static int is_function(const char *pattern, const char *symbol, bool folded) {
         _cleanup_free_ char *name = NULL;
         int r;
 
         r = function_name(symbol, folded, &name);
-        /* As it is, too: "name[abi:cxx11]" is no pattern. */
-        return r < 0 ? r : strcmp(name, pattern) == 0 || fnmatch(pattern, name, 0) == 0;
+        return r < 0 ? r : is_name(pattern, name);
+}
+
+/* The same for code whose function is not known. */
+static int is_unnamed(const char *pattern, const Snapshot *s, size_t frame) {
+        const SnapshotFrame *f = &s->frames[frame];
+        _cleanup_free_ char *name = NULL;
+
+        if (f->symbol > 0 && s->symbols[f->symbol][0] != 0)
+                return 0;
+        name = function_unnamed(f->file > 0 ? s->files[f->file].path : "", f->address);
+        return name ? is_name(pattern, name) : -ENOMEM;
 }
 
 /* Of functions that are inlined there and shown as part of it, too. */
@@ -663,8 +678,13 @@ static int choose_stacks(Loader *loader) {
                         return r;
                 symbols[i] = r > 0;
         }
-        for (size_t i = 1; i < s->n_frames; i++)
-                s->chosen[i] = is_chosen(s, loader->filter, i, symbols);
+        for (size_t i = 1; i < s->n_frames; i++) {
+                int r = is_unnamed(loader->filter->function, s, i);
+
+                if (r < 0)
+                        return r;
+                s->chosen[i] = r > 0 || is_chosen(s, loader->filter, i, symbols);
+        }
         /* Callers have lower numbers. */
         for (size_t i = 1; i < s->n_stacks; i++)
                 loader->stacks_wanted[i] = loader->stacks_wanted[s->stacks[i].parent] || s->chosen[s->stacks[i].frame];

@@ -327,10 +327,15 @@ static void read_function(Fixture *f, const char *function, const char *callees,
 
 static void test_function(void **state) {
         Fixture *f = *state;
-        int64_t t = thread(f, 1, "p", 1, "p");
+        int64_t t = thread(f, 1, "p", 1, "p"), jit, frame, made;
 
         fill(f);
         samples(f, t, 0, STACK(f, "main", "_ZN3foo3barB5cxx11Ei"), 1, 0);
+        samples(f, t, 0, STACK(f, "main", "?"), 2, 0);
+        assert_return_code(store_add_file(f->store, "[jit]", 0, 0, 0, NULL, 0, &jit), 0);
+        assert_return_code(store_add_frame(f->store, jit, 0x7000, NULL, 0, false, &frame), 0);
+        assert_return_code(store_add_stack(f->store, 0, frame, &made), 0);
+        samples(f, t, 0, made, 3, 0);
         /* Also as the leaf; not the stack that it is not in. */
         read_function(f, "work", "all(0/11)[prog(0/7)[work(2/7)[leaf(5/5)]],other(0/4)[work(0/4)[leaf(4/4)]]]",
                       "all(0/11)[work(2/11)[main(0/7),[truncated](0/4)]]");
@@ -344,6 +349,10 @@ static void test_function(void **state) {
         read_function(f, "leaf", "all(0/9)[prog(0/5)[leaf(5/5)],other(0/4)[leaf(4/4)]]",
                       "all(0/9)[leaf(9/9)[work(0/9)[main(0/5),[truncated](0/4)]]]");
         read_function(f, "nothing", "all(0/0)", "all(0/0)");
+        /* Without a name, as reports show it. */
+        read_function(f, "prog+0x101", "all(0/2)[p(0/2)[prog+0x101(2/2)]]", "all(0/2)[prog+0x101(2/2)[main(0/2)]]");
+        read_function(f, "[[]jit]+0x*", "all(0/3)[p(0/3)[[jit]+0x7000(3/3)]]", "all(0/3)[[jit]+0x7000(3/3)]");
+        read_function(f, "[jit]+0x7000", "all(0/3)[p(0/3)[[jit]+0x7000(3/3)]]", "all(0/3)[[jit]+0x7000(3/3)]");
 }
 
 static uint64_t count_between(Fixture *f, uint64_t since, uint64_t until, enum RingsideMode mode) {
