@@ -71,6 +71,11 @@ static int grow_codes(DebugLines *lines) {
         return 0;
 }
 
+/* What a chain at each address takes at most. Element 0 does not count. */
+static bool is_full(const DebugLines *lines, size_t n, size_t per_code) {
+        return n >= DEBUG_LINES_CODES_MAX || n - 1 >= lines->n_at * DEBUG_LINES_DEPTH_MAX * per_code;
+}
+
 static int add_bytes(DebugLines *lines, const char *bytes, size_t n, uint32_t *ret) {
         TableKey key;
         int r;
@@ -81,7 +86,7 @@ static int add_bytes(DebugLines *lines, const char *bytes, size_t n, uint32_t *r
         *ret = (uint32_t) table_get(&lines->known_strings, key);
         if (*ret > 0)
                 return 0;
-        if (n >= DEBUG_LINES_BYTES_MAX - lines->n_bytes || lines->n_strings >= DEBUG_LINES_CODES_MAX)
+        if (n >= DEBUG_LINES_BYTES_MAX - lines->n_bytes || is_full(lines, lines->n_strings, 2))
                 return -EFBIG;
         r = grow_strings(lines);
         if (r < 0)
@@ -109,7 +114,7 @@ int debug_lines_add_code(DebugLines *lines, const DebugCode *code, uint32_t *ret
         *ret = (uint32_t) table_get(&lines->known_codes, key);
         if (*ret > 0)
                 return 0;
-        if (depth > DEBUG_LINES_DEPTH_MAX || lines->n_codes >= DEBUG_LINES_CODES_MAX)
+        if (depth > DEBUG_LINES_DEPTH_MAX || is_full(lines, lines->n_codes, 1))
                 return -EFBIG;
         r = grow_codes(lines);
         if (r < 0)

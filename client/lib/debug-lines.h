@@ -19,7 +19,7 @@
 #define DEBUG_LINES_DEPTH_MAX 64U
 /* Longer names and paths are cut, as in a recording. */
 #define DEBUG_LINES_STRING_MAX 8192U
-/* All that one file may come to. */
+/* All that one file may come to; and no more than its addresses can have, each of which has one chain. */
 #define DEBUG_LINES_BYTES_MAX (256U << 20)
 #define DEBUG_LINES_CODES_MAX (8U << 20)
 
@@ -51,7 +51,7 @@ typedef struct DebugLines {
         size_t n_unsent;
 } DebugLines;
 
-/* n: how many addresses there are. */
+/* n: how many addresses there are, and so how much they may have. */
 int debug_lines_init(DebugLines *lines, size_t n);
 void debug_lines_done(DebugLines *lines);
 

@@ -301,9 +301,7 @@ int lines_cache_get(LinesCache *cache, const ElfFile *debug, const uint64_t *add
         int r;
 
         has_name = cache && get_file(debug, &file) >= 0 && make_name(debug, &file, name);
-        if (!has_name)
-                return make(addresses, lines, userdata);
-        if (load(cache, name, &file, &query.known) == -ENOMEM)
+        if (has_name && load(cache, name, &file, &query.known) == -ENOMEM)
                 return -ENOMEM;
         r = take_known(&query);
         if (r < 0 || query.made.lines.n_at == 0)
@@ -312,6 +310,7 @@ int lines_cache_get(LinesCache *cache, const ElfFile *debug, const uint64_t *add
         r = take_made(&query);
         if (r < 0)
                 return r;
-        keep(cache, name, &file, &query);
+        if (has_name)
+                keep(cache, name, &file, &query);
         return query.result;
 }

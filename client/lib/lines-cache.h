@@ -31,7 +31,8 @@ DEFINE_CLEANUP(LinesCache, lines_cache_free)
 typedef int (*LinesMakeFunc)(const uint64_t *addresses, DebugLines *lines, void *userdata);
 
 /*
- * Sets in lines what the cache knows of addresses, and has the rest made, and keeps it. cache: NULL is none. debug: the file
+ * Sets in lines what the cache knows of addresses, and has the rest made, and keeps it; lines get nothing that is no address's.
+ * cache: NULL is none. debug: the file
  * with the debug information. What make() returns, or -ENOMEM, or -EFBIG: over a cap of debug-lines.h.
  */
 int lines_cache_get(LinesCache *cache, const ElfFile *debug, const uint64_t *addresses, DebugLines *lines,

@@ -575,10 +575,29 @@ static void test_too_deep(_unused_ void **state) {
         _cleanup_(debug_lines_done) DebugLines lines = {};
         uint32_t code = 0;
 
-        assert_return_code(debug_lines_init(&lines, 1), 0);
+        assert_return_code(debug_lines_init(&lines, 2), 0);
         for (uint32_t i = 0; i < DEBUG_LINES_DEPTH_MAX; i++)
                 assert_return_code(debug_lines_add_code(&lines, &(DebugCode){ .caller = code, .line = i }, &code), 0);
         assert_int_equal(debug_lines_add_code(&lines, &(DebugCode){ .caller = code }, &code), -EFBIG);
+}
+
+/* No more than the addresses that were asked for can need. */
+static void test_too_much(_unused_ void **state) {
+        _cleanup_(debug_lines_done) DebugLines lines = {};
+        uint32_t number;
+        char name[32];
+
+        assert_return_code(debug_lines_init(&lines, 3), 0);
+        for (uint32_t i = 0; i < 3 * DEBUG_LINES_DEPTH_MAX; i++)
+                assert_return_code(debug_lines_add_code(&lines, &(DebugCode){ .line = i }, &number), 0);
+        assert_int_equal(debug_lines_add_code(&lines, &(DebugCode){ .line = INT32_MAX }, &number), -EFBIG);
+        assert_return_code(debug_lines_add_code(&lines, &(DebugCode){ .line = 1 }, &number), 0);
+        for (uint32_t i = 0; i < 6 * DEBUG_LINES_DEPTH_MAX; i++) {
+                (void) snprintf(name, sizeof(name), "%u", i);
+                assert_return_code(debug_lines_add_string(&lines, name, &number), 0);
+        }
+        assert_int_equal(debug_lines_add_string(&lines, "one more", &number), -EFBIG);
+        assert_return_code(debug_lines_add_string(&lines, "0", &number), 0);
 }
 
 /* ---- hostile files ---- */
@@ -673,6 +692,7 @@ int main(void) {
                 cmocka_unit_test(test_stream),
                 cmocka_unit_test(test_stream_is_hostile),
                 cmocka_unit_test(test_too_deep),
+                cmocka_unit_test(test_too_much),
                 cmocka_unit_test(test_hostile_files),
         };
 

@@ -60,6 +60,7 @@ typedef struct Asked {
         int result;       /* of making */
         uint64_t unknown; /* of this address nothing is known; 0: there is no such */
         bool lacks_files;
+        bool says_more; /* a line that is no address's */
         const char *written_to; /* this file, meanwhile; NULL: none */
 } Asked;
 
@@ -84,6 +85,11 @@ static int make(const uint64_t *addresses, DebugLines *lines, void *userdata) {
                 assert_return_code(debug_lines_add_code(lines, &code, &inner.caller), 0);
                 assert_return_code(debug_lines_add_code(lines, &inner, &code.caller), 0);
                 debug_lines_set(lines, i, code.caller);
+        }
+        if (asked->says_more) {
+                uint32_t code;
+
+                assert_return_code(debug_lines_add_code(lines, &(DebugCode){ .line = 1000 }, &code), 0);
         }
         allocations_succeed = false;
         return asked->result;
@@ -245,13 +251,14 @@ static void test_no_cache(void **state) {
 
         for (size_t i = 0; i < 2; i++) {
                 _cleanup_(debug_lines_done) DebugLines lines = {};
-                Asked asked = {};
+                Asked asked = { .says_more = true };
                 uint64_t address = 10;
 
                 assert_return_code(debug_lines_init(&lines, 1), 0);
                 assert_return_code(lines_cache_get(NULL, elf, &address, &lines, make, &asked), 0);
                 assert_int_equal(asked.n, 1);
                 check_line(&lines, 0, 10);
+                assert_int_equal(lines.n_codes, 3);
         }
         assert_return_code(chmod(world->path, 0777), errno);
         assert_return_code(mkdir(world->cache, 0777), errno);
