@@ -5,6 +5,7 @@
 #include <fcntl.h>
 #include <limits.h>
 #include <linux/audit.h>
+#include <linux/capability.h>
 #include <linux/filter.h>
 #include <linux/seccomp.h>
 #include <poll.h>
@@ -156,6 +157,14 @@ static int limit_resources(const DebugWorkerOptions *options) {
         return r;
 }
 
+/* root's files are root's to read, but nobody else's are any more. What is less is always allowed. */
+static int drop_capabilities(void) {
+        struct __user_cap_header_struct header = { .version = _LINUX_CAPABILITY_VERSION_3 };
+        const struct __user_cap_data_struct none[_LINUX_CAPABILITY_U32S_3] = {};
+
+        return syscall(SYS_capset, &header, none) < 0 ? -errno : 0;
+}
+
 /* Of the standard ones nothing is left that could be written to. */
 static int drop_files(const DebugInfoRequest *request, int out_fd) {
         int null = open("/dev/null", O_RDONLY | O_CLOEXEC);
@@ -183,7 +192,9 @@ static int work(const DebugInfoRequest *request, const DebugWorkerOptions *optio
                 return -errno;
         if (getppid() != parent)
                 return -ESRCH;
-        r = drop_files(request, out_fd);
+        r = drop_capabilities();
+        if (r >= 0)
+                r = drop_files(request, out_fd);
         if (r >= 0)
                 r = limit_resources(options);
         if (r < 0)

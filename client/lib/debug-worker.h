@@ -4,7 +4,7 @@
 /*
  * Debug information is read in a process of its own, which is given up on when a file is too much for it: it may fall, go
  * on for ever, or be taken over by what the file says. It has the files it reads and a pipe, may open others for reading
- * alone, and can write nothing, reach nobody and outlive neither us nor its time.
+ * alone, without any capability, and can write nothing, reach nobody and outlive neither us nor its time.
  */
 
 #include "debug-info.h"

@@ -356,6 +356,23 @@ static void test_worker_fails(_unused_ void **state) {
         }
 }
 
+/* Also those it might get, but for those of programs that it may not execute. */
+static bool has_capabilities(void) {
+        static const char *const keys[] = { "\nCapInh:\t", "\nCapPrm:\t", "\nCapEff:\t", "\nCapAmb:\t" };
+        _cleanup_close_ int fd = open("/proc/self/status", O_RDONLY | O_CLOEXEC);
+        char text[8192];
+        ssize_t n = read(fd, text, sizeof(text) - 1);
+
+        text[MAX(n, 0)] = 0;
+        for (size_t i = 0; i < ELEMENTSOF(keys); i++) {
+                const char *line = strstr(text, keys[i]);
+
+                if (!line || strtoull(line + strlen(keys[i]), NULL, 16) != 0)
+                        return true;
+        }
+        return false;
+}
+
 /* Each bit: something that must not be possible is. */
 static int attack(const DebugInfoRequest *request, DebugLines *lines, DebugInfoFunc progress, void *userdata) {
         uint32_t possible = 0;
@@ -378,6 +395,7 @@ static int attack(const DebugInfoRequest *request, DebugLines *lines, DebugInfoF
         possible |= (chmod("/dev/null", 0666) >= 0) << 12;
         /* Memory that is shared is not counted as what one writes to. */
         possible |= (mmap(NULL, 4096, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0) != MAP_FAILED) << 15;
+        possible |= has_capabilities() << 16;
         execl("/bin/true", "true", (char *) NULL);
         fd = open("/dev/null", O_RDONLY);
         possible |= (fd < 0) << 13; /* what must be possible */
