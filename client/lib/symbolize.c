@@ -332,7 +332,8 @@ static bool is_later(const struct timespec *t, __int128 ns) {
 static bool is_recorded(const Symbolize *s, const File *file, const ElfFile *elf, const struct stat *st) {
         if (file->build_id_len > 0)
                 return elf_file_has_build_id(elf, file->build_id, file->build_id_len);
-        return !is_later(&st->st_mtim, s->recorded) && !is_later(&st->st_ctim, s->recorded) && file->inode == st->st_ino && file->size == (uint64_t) st->st_size &&
+        return !is_later(&st->st_mtim, s->recorded) && !is_later(&st->st_ctim, s->recorded) &&
+               file->inode == st->st_ino && file->size == (uint64_t) st->st_size &&
                file->device == ((uint64_t) major(st->st_dev) << 32 | minor(st->st_dev));
 }
 
