@@ -19,6 +19,16 @@
 #define RS_REMEMBERED_SIZE 32
 /* Frames of the kernel in one stack; its own limit is 127 unless kernel.perf_event_max_stack was raised. */
 #define RS_KERNEL_FRAMES_MAX 128
+/*
+ * What programs put things together in, bytes on each CPU: a walk, the part of the stack that it reads, a sample and the
+ * record of a stack (walk.h), for the machine that has more registers; a mapping and its path, and one of a list (vma.h);
+ * the kernel's frames (kernel-stack.h); which mappings a stack is in (mapping.h).
+ */
+#define RS_SCRATCH_SIZE 3584
+#define RS_VMA_SIZE 2592
+#define RS_KERNEL_RAW_SIZE (16 + 8 * RS_KERNEL_FRAMES_MAX)
+#define RS_MAPPING_SCRATCH_SIZE 128
+#define RS_CPU_SIZE (RS_SCRATCH_SIZE + 2 * RS_VMA_SIZE + RS_KERNEL_RAW_SIZE + RS_MAPPING_SCRATCH_SIZE)
 /* Processes followed in a session with targets: those named and those they started. */
 #define RS_TRACKED_MAX 16384
 

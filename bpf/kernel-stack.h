@@ -60,6 +60,8 @@ struct kernel_raw {
         __u64 frames[RS_KERNEL_FRAMES_MAX];
 };
 
+_Static_assert(sizeof(struct kernel_raw) == RS_KERNEL_RAW_SIZE, "charged by the helper");
+
 struct {
         __uint(type, BPF_MAP_TYPE_PERCPU_ARRAY);
         __uint(max_entries, 1);

@@ -78,6 +78,8 @@ struct mapping_scratch {
         struct mapped mapped; /* what was found */
 };
 
+_Static_assert(sizeof(struct mapping_scratch) == RS_MAPPING_SCRATCH_SIZE, "charged by the helper");
+
 struct {
         __uint(type, BPF_MAP_TYPE_PERCPU_ARRAY);
         __uint(max_entries, 1);

@@ -133,6 +133,8 @@ struct vma_scratch {
 #define VMA_OF_SAMPLE 0
 #define VMA_OF_LIST 1
 
+_Static_assert(sizeof(struct vma_scratch) == RS_VMA_SIZE, "charged by the helper");
+
 struct {
         __uint(type, BPF_MAP_TYPE_PERCPU_ARRAY);
         __uint(max_entries, 2);

@@ -11,6 +11,7 @@
  * so that the iterations prune each other.
  */
 
+#include "control.h"
 #include "hash.h"
 #include "kernel.h"
 #include "repeat.h"
@@ -41,6 +42,8 @@ struct scratch {
         __u64 stack[sizeof(struct rs_stack) / sizeof(__u64)]; /* the record's head; its frames follow */
         __u64 frames[RS_FRAMES_MAX + 1];
 };
+
+_Static_assert(sizeof(struct scratch) <= RS_SCRATCH_SIZE, "charged by the helper");
 
 struct {
         __uint(type, BPF_MAP_TYPE_PERCPU_ARRAY);

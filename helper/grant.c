@@ -56,9 +56,7 @@ uint64_t grant_memory(const struct rs_grant *grant, unsigned n_cpus) {
         /* One chunk where there are none; and the rules that walks by them remember. */
         uint64_t tables = (grant->table_size ?: RS_TABLE_CHUNK) + 4096 +
                           (uint64_t) (grant->table_size > 0 ? RS_REMEMBERED_SLOTS : 1) * RS_REMEMBERED_SIZE;
-        /* walks, what is due, head and frames of one stack, the kernel's raw ones, a mapping and its path and one of a list, per CPU */
-        uint64_t scratch = (uint64_t) n_cpus * (768 + 8 * RS_EVENTS_MAX + sizeof(struct rs_stack) + 8 * (RS_FRAMES_MAX + 1) +
-                                                16 + 8 * RS_KERNEL_FRAMES_MAX + 6144);
+        uint64_t scratch = (uint64_t) n_cpus * RS_CPU_SIZE;
         uint64_t arrays = (RS_SENT_SLOTS + RS_ANNOUNCED_SLOTS) * sizeof(uint64_t) + RS_MAPPED_SETS * RS_MAPPED_SET_SIZE;
         /* A preallocated hash: element head, key and value, and the buckets. */
         uint64_t tracked = (grant->grants & RS_GRANT_TARGETS) ? RS_TRACKED_MAX * (64 + 32) : 16384;

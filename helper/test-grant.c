@@ -157,7 +157,7 @@ static void test_costs(void **state) {
         assert_true(wide > grant.ring_size + (RS_SENT_SLOTS + RS_ANNOUNCED_SLOTS) * 8 + RS_MAPPED_SETS * RS_MAPPED_SET_SIZE);
         assert_true(wide < grant.ring_size + 3 * 512 * 1024);
         /* Counters and scratch are for every CPU. */
-        assert_true(grant_memory(&grant, 3) - wide >= sizeof(struct rs_counters) + RS_FRAMES_MAX * 8);
+        assert_int_equal(grant_memory(&grant, 3) - wide, sizeof(struct rs_counters) + RS_CPU_SIZE);
         /* Who is followed is remembered. */
         grant.grants = RS_GRANT_TARGETS;
         targeted = grant_memory(&grant, 2);
