@@ -17,6 +17,11 @@
 /* For the end of a process that was killed, which takes no time unless the kernel itself waits for a file. */
 #define END_MS 1000
 
+static void tell_late(void) {
+        cli_error("'ringside symbolize' takes as long as it needs",
+                  "There was no time to look up all lines and inlined functions");
+}
+
 /* The recording is whole without them; what there is no time for `ringside symbolize` can do later. */
 static void look_up(const char *path, bool quiet) {
         RingsideSymbolizeOptions options = { .size = sizeof(options), .timeout = LINES_NS };
@@ -28,8 +33,7 @@ static void look_up(const char *path, bool quiet) {
         if (r < 0)
                 cli_error_library(&error, r);
         else if (statistics.late > 0 && !quiet)
-                cli_error("'ringside symbolize' takes as long as it needs",
-                          "There was no time to look up all lines and inlined functions");
+                tell_late();
 }
 
 /* Nothing of ours is kept open by it, such as the session: it may be left behind. */
@@ -71,7 +75,8 @@ void record_lines_look_up(const char *path, int signal_fd, const sigset_t *mask,
         if (pidfd >= 0) {
                 struct pollfd fds[] = { { .fd = pidfd, .events = POLLIN }, { .fd = signal_fd, .events = POLLIN } };
 
-                (void) RETRY_ON_EINTR(poll(fds, ELEMENTSOF(fds), GIVE_UP_MS));
+                if (RETRY_ON_EINTR(poll(fds, ELEMENTSOF(fds), GIVE_UP_MS)) == 0 && !quiet)
+                        tell_late();
         }
         if (pidfd < 0 || !is_over(pidfd, 0))
                 (void) kill(pid, SIGKILL);

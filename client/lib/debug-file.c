@@ -12,6 +12,7 @@
 typedef struct Link {
         char *name;
         uint32_t crc;
+        uint64_t deadline;
 } Link;
 
 typedef int (*NewFunc)(ElfFile **ret, int fd);
@@ -53,14 +54,17 @@ static int open_by_build_id(ElfFile **ret, NewFunc new, const uint8_t *id, size_
         return 0;
 }
 
-static bool debug_file_fits(ElfFile *debug, ElfFile *elf, uint32_t crc) {
+/* 0; -ENOENT: it is another. */
+static int check_link(ElfFile *debug, ElfFile *elf, const Link *link) {
         const uint8_t *ours, *theirs;
         size_t len = elf_file_get_build_id(elf, &ours);
         uint32_t actual;
+        int r;
 
         if (len > 0 && elf_file_get_build_id(debug, &theirs) > 0)
-                return elf_file_has_build_id(debug, ours, len);
-        return elf_file_get_crc(debug, &actual) == 0 && actual == crc;
+                return elf_file_has_build_id(debug, ours, len) ? 0 : -ENOENT;
+        r = elf_file_get_crc(debug, link->deadline, &actual);
+        return r < 0 ? r : actual == link->crc ? 0 : -ENOENT;
 }
 
 _printf_(5, 6) static int try_link(ElfFile **ret, ElfFile *elf, const Link *link, int root_fd,
@@ -78,10 +82,16 @@ _printf_(5, 6) static int try_link(ElfFile **ret, ElfFile *elf, const Link *link
         r = open_elf(&debug, elf_file_new_take_fd, root_fd, path);
         if (r < 0)
                 return r;
-        if (!debug_file_fits(debug, elf, link->crc))
-                return -ENOENT;
+        r = check_link(debug, elf, link);
+        if (r < 0)
+                return r;
         *ret = TAKE_PTR(debug);
         return 0;
+}
+
+/* Not that there is none. */
+static bool is_final(int r) {
+        return r >= 0 || r == -ENOMEM || r == -ETIMEDOUT;
 }
 
 /* The three directories where gdb looks too, the first two as the process sees them. */
@@ -94,36 +104,35 @@ static int open_by_link(ElfFile **ret, ElfFile *elf, const Link *link, const cha
                 return -ENOENT;
         dir_len = (int) (slash - path);
         r = try_link(ret, elf, link, root_fd, "%.*s/%s", dir_len, path, link->name);
-        if (r < 0 && r != -ENOMEM)
+        if (!is_final(r))
                 r = try_link(ret, elf, link, root_fd, "%.*s/.debug/%s", dir_len, path, link->name);
-        if (r < 0 && r != -ENOMEM)
+        if (!is_final(r))
                 r = try_link(ret, elf, link, own_root_fd, "%s%.*s/%s", symbol_dir, dir_len, path, link->name);
         return r;
 }
 
-int debug_file_open(ElfFile **ret, ElfFile *elf, const char *path, int root_fd, const char *symbol_dir) {
+int debug_file_open(ElfFile **ret, ElfFile *elf, const DebugFileSearch *search) {
         _cleanup_close_ int own_root_fd = -1;
         _cleanup_free_ char *name = NULL;
+        Link link = { .deadline = search->deadline };
         const uint8_t *id;
         size_t len;
-        Link link;
         int r;
 
         own_root_fd = open("/", O_PATH | O_DIRECTORY | O_CLOEXEC);
         if (own_root_fd < 0)
                 return -errno;
         len = elf_file_get_build_id(elf, &id);
-        r = open_by_build_id(ret, elf_file_new_take_fd, id, len, own_root_fd, symbol_dir);
+        r = open_by_build_id(ret, elf_file_new_take_fd, id, len, own_root_fd, search->symbol_dir);
         if (r >= 0 || r == -ENOMEM)
                 return r;
         r = elf_file_get_debuglink(elf, &name, &link.crc);
         if (r < 0)
                 return r == -ENOMEM ? r : -ENOENT;
         link.name = name;
-        if (root_fd < 0)
-                root_fd = own_root_fd;
-        r = open_by_link(ret, elf, &link, path, root_fd, own_root_fd, symbol_dir);
-        return r >= 0 || r == -ENOMEM ? r : -ENOENT;
+        r = open_by_link(ret, elf, &link, search->path, search->root_fd < 0 ? own_root_fd : search->root_fd, own_root_fd,
+                         search->symbol_dir);
+        return is_final(r) ? r : -ENOENT;
 }
 
 /* A name, relative to the directory of the file that has it, and a build id behind its final 0. */

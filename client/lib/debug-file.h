@@ -8,11 +8,15 @@
 
 #include "elf-file.h"
 
-/*
- * root_fd: O_PATH, of the root in which path, the name of the stripped file, means something; -1:
- * our own. symbol_dir is looked up in our own root. -ENOENT: there is none that fits.
- */
-int debug_file_open(ElfFile **ret, ElfFile *elf, const char *path, int root_fd, const char *symbol_dir);
+typedef struct DebugFileSearch {
+        const char *path;       /* of the stripped file, */
+        int root_fd;            /* and the root in which that means something, O_PATH; -1: our own */
+        const char *symbol_dir; /* in our own root */
+        uint64_t deadline;      /* of a CRC, ns CLOCK_MONOTONIC; 0: as long as it takes */
+} DebugFileSearch;
+
+/* -ENOENT: there is none that fits. -ETIMEDOUT: there may be one. */
+int debug_file_open(ElfFile **ret, ElfFile *elf, const DebugFileSearch *search);
 /*
  * The file whose debug information elf's refers to, as dwz makes them of what several have in common. 0: *ret is NULL where
  * elf names none. -ENOENT: the one it names is not there, or another.

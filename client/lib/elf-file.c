@@ -649,7 +649,7 @@ int elf_file_get_debuglink(ElfFile *elf, char **ret_name, uint32_t *ret_crc) {
         return *ret_name ? 0 : -ENOMEM;
 }
 
-int elf_file_get_crc(ElfFile *elf, uint32_t *ret) {
+int elf_file_get_crc(ElfFile *elf, uint64_t deadline, uint32_t *ret) {
         _cleanup_free_ uint8_t *buffer = NULL;
         const size_t size = 256U << 10;
         unsigned long crc = crc32(0, NULL, 0);
@@ -661,8 +661,11 @@ int elf_file_get_crc(ElfFile *elf, uint32_t *ret) {
                 return -ENOMEM;
         for (uint64_t at = 0; at < elf->size;) {
                 size_t n = (size_t) MIN(size, elf->size - at);
-                int r = elf_file_read_at(elf, at, buffer, n);
+                int r;
 
+                if (deadline > 0 && now_ns(CLOCK_MONOTONIC) >= deadline)
+                        return -ETIMEDOUT;
+                r = elf_file_read_at(elf, at, buffer, n);
                 if (r < 0)
                         return r;
                 crc = crc32(crc, buffer, (unsigned) n);

@@ -91,8 +91,8 @@ int elf_file_read_address(const ElfFile *elf, uint64_t address, void *buffer, si
 
 /* Of the separate debug file: a plain file name, freed with free(), and its CRC-32. */
 int elf_file_get_debuglink(ElfFile *elf, char **ret_name, uint32_t *ret_crc);
-/* CRC-32 over the whole file. */
-int elf_file_get_crc(ElfFile *elf, uint32_t *ret);
+/* CRC-32 over the whole file. deadline: ns CLOCK_MONOTONIC, 0: as long as it takes; -ETIMEDOUT: it was over. */
+int elf_file_get_crc(ElfFile *elf, uint64_t deadline, uint32_t *ret);
 
 /* Adds the functions to table, which is not sealed here. */
 int elf_file_read_symbols(ElfFile *elf, enum ElfSymbols which, SymbolTable *table);

@@ -396,8 +396,8 @@ typedef struct RingsideSymbolizeOptions {
         const char *symbol_dir; /* tree with .build-id below it; NULL: /usr/lib/debug */
         uint64_t file_timeout;  /* ns that one file may take, then it is given up on; 0: 20 s */
         /*
-         * ns for all of them, then those that are left have none; 0: as long as it takes. What it takes to open a file, and to
-         * compare its checksum, is not bounded.
+         * ns for all of them, then those that are left have none; 0: as long as it takes. What it takes to open a file is not
+         * bounded, if its file system does not answer.
          */
         uint64_t timeout;
 } RingsideSymbolizeOptions;

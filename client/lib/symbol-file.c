@@ -57,7 +57,11 @@ static int read_debug_file(SymbolFile *file, const char *proc, const char *symbo
         int r;
 
         root_fd = open_root(proc, file->pid);
-        r = debug_file_open(&debug, file->elf, file->mapped.path, root_fd, symbol_dir);
+        r = debug_file_open(&debug, file->elf, &(DebugFileSearch){
+                                                       .path = file->mapped.path,
+                                                       .root_fd = root_fd,
+                                                       .symbol_dir = symbol_dir,
+                                               });
         if (r < 0)
                 return r;
         return elf_file_read_symbols(debug, ELF_SYMTAB, table);

@@ -366,6 +366,10 @@ static int has_debug_info(ElfFile *elf) {
         return r != 0 ? r : elf_file_has_section(elf, ".zdebug_info");
 }
 
+static uint64_t file_deadline(const Symbolize *s) {
+        return MIN(s->deadline, now_ns(CLOCK_MONOTONIC) + s->file_timeout);
+}
+
 /* elf itself, or the file that has its debug information: *ret_separate, NULL at first. -ENODATA: there is none. */
 static int find_debug_info(const Symbolize *s, const File *file, ElfFile *elf, ElfFile **ret_separate) {
         int r;
@@ -373,9 +377,14 @@ static int find_debug_info(const Symbolize *s, const File *file, ElfFile *elf, E
         r = has_debug_info(elf);
         if (r != 0)
                 return MIN(r, 0);
-        r = debug_file_open(ret_separate, elf, file->path, /* root_fd= */ -1, s->symbol_dir);
+        r = debug_file_open(ret_separate, elf, &(DebugFileSearch){
+                                                       .path = file->path,
+                                                       .root_fd = -1,
+                                                       .symbol_dir = s->symbol_dir,
+                                                       .deadline = file_deadline(s),
+                                               });
         if (r < 0)
-                return r == -ENOMEM ? r : -ENODATA;
+                return r == -ENOMEM || r == -ETIMEDOUT ? r : -ENODATA;
         r = has_debug_info(*ret_separate);
         return r == 0 ? -ENODATA : MIN(r, 0);
 }
@@ -388,9 +397,8 @@ typedef struct Reading {
 static int read_debug_info(const uint64_t *addresses, DebugLines *lines, void *userdata) {
         const Reading *reading = userdata;
         const Symbolize *s = reading->symbolize;
-        uint64_t now = now_ns(CLOCK_MONOTONIC);
 
-        if (now >= s->deadline)
+        if (now_ns(CLOCK_MONOTONIC) >= s->deadline)
                 return -ETIMEDOUT;
         return debug_worker_run(lines,
                                 &(DebugInfoRequest){
@@ -399,7 +407,7 @@ static int read_debug_info(const uint64_t *addresses, DebugLines *lines, void *u
                                         .addresses = addresses,
                                         .n_addresses = lines->n_at,
                                 },
-                                &(DebugWorkerOptions){ .deadline = MIN(s->deadline, now + s->file_timeout) });
+                                &(DebugWorkerOptions){ .deadline = file_deadline(s) });
 }
 
 static int read_lines(const Symbolize *s, const File *file, const uint64_t *addresses, DebugLines *lines) {

@@ -141,8 +141,9 @@ static void test_debuglink(_unused_ void **state) {
 
         assert_int_equal(elf_file_get_debuglink(elf, &name, &crc), 0);
         assert_string_equal(name, "by-link.debug");
-        assert_int_equal(elf_file_get_crc(debug, &actual), 0);
+        assert_int_equal(elf_file_get_crc(debug, 0, &actual), 0);
         assert_int_equal(crc, actual);
+        assert_int_equal(elf_file_get_crc(debug, 1, &actual), -ETIMEDOUT);
         assert_int_equal(elf_file_get_debuglink(none, &name, &crc), -ENOENT);
 }
 

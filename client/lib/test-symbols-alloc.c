@@ -71,7 +71,7 @@ static int read_elf(void) {
         if (r < 0)
                 return r;
         r = elf_file_get_debuglink(elf, &name, &crc);
-        return r < 0 ? r : elf_file_get_crc(elf, &crc);
+        return r < 0 ? r : elf_file_get_crc(elf, 0, &crc);
 }
 
 static int parse_perf_map(void) {
