@@ -13,6 +13,7 @@
 #include <stddef.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/pidfd.h>
 #include <sys/prctl.h>
 #include <sys/resource.h>
 #include <sys/syscall.h>
@@ -24,6 +25,8 @@
 /* With the files that it maps. */
 #define ADDRESS_SPACE_MAX (UINT64_C(64) << 30)
 #define BUFFER_SIZE (64U << 10)
+/* For the end of a process that was killed. */
+#define END_MS 1000
 
 #if defined(__SANITIZE_ADDRESS__)
 #define SANITIZED 1
@@ -246,11 +249,24 @@ static int receive(DebugLines *lines, int fd, uint64_t deadline, uint8_t *buffer
         return k > 0 ? 1 : -EBADMSG; /* it fell */
 }
 
+/*
+ * It may not have ended, whatever it said. One that waits for a file on a file system which does not answer ends when there is
+ * an answer, and no sooner: that one is left.
+ */
+static void end(pid_t pid) {
+        _cleanup_close_ int pidfd = pidfd_open(pid, 0);
+        struct pollfd p = { .fd = pidfd, .events = POLLIN };
+
+        (void) kill(pid, SIGKILL);
+        if (pidfd < 0 || RETRY_ON_EINTR(poll(&p, 1, END_MS)) != 0)
+                (void) RETRY_ON_EINTR(waitpid(pid, NULL, 0));
+}
+
 int debug_worker_run(DebugLines *lines, const DebugInfoRequest *request, const DebugWorkerOptions *options) {
         _cleanup_free_ uint8_t *buffer = NULL;
         _cleanup_close_ int in_fd = -1;
         pid_t parent = getpid(), pid;
-        int fds[2], r, status;
+        int fds[2], r;
         size_t n = 0;
 
         buffer = malloc(BUFFER_SIZE);
@@ -269,9 +285,7 @@ int debug_worker_run(DebugLines *lines, const DebugInfoRequest *request, const D
         do
                 r = receive(lines, in_fd, options->deadline, buffer, &n);
         while (r > 0);
-        /* It may not have ended, whatever it said. */
-        (void) kill(pid, SIGKILL);
-        (void) RETRY_ON_EINTR(waitpid(pid, &status, 0));
+        end(pid);
         if (r < 0)
                 return r;
         return lines->result == -ENOMEM ? -EFBIG : lines->result; /* it may have no more; we have some */

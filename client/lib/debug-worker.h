@@ -19,6 +19,7 @@ typedef struct DebugWorkerOptions {
 /*
  * As debug_info_read(). lines, which is set up, has what came until then also where this fails: -ETIMEDOUT: the deadline
  * was over. -EBADMSG: the process fell, or said what makes no sense. -EFBIG: also, it needed too much memory; -ENOMEM is
- * our own lack of it. The caller must not wait for children of any number meanwhile.
+ * our own lack of it. The caller must not wait for children of any number meanwhile. One that the kernel does not let end
+ * stays our child until it has, and as a zombie then.
  */
 int debug_worker_run(DebugLines *lines, const DebugInfoRequest *request, const DebugWorkerOptions *options);

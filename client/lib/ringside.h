@@ -415,8 +415,8 @@ typedef struct RingsideSymbolizeStatistics {
 /*
  * Looks up where the code of a recording comes from, in the files that were recorded and in those with their debug
  * information, and adds it to the recording. What was found before stays. Debug information is read in child processes,
- * which have ended when this returns: nobody else may wait for them. RINGSIDE_E_RECORDING: also a format that is too old.
- * -EBUSY: it is being written.
+ * which have ended when this returns, unless they wait for a file system that does not answer: nobody else may wait for
+ * them. RINGSIDE_E_RECORDING: also a format that is too old. -EBUSY: it is being written.
  */
 RINGSIDE_PUBLIC int ringside_symbolize(const char *path, const RingsideSymbolizeOptions *options, RingsideSymbolizeStatistics *ret, RingsideError *error);
 

@@ -7,6 +7,7 @@
 
 #include <fcntl.h>
 #include <limits.h>
+#include <linux/futex.h>
 #include <poll.h>
 #include <setjmp.h>
 #include <signal.h>
@@ -17,6 +18,7 @@
 #include <sys/resource.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
+#include <sys/syscall.h>
 #include <sys/wait.h>
 
 #include <cmocka.h>
@@ -334,6 +336,19 @@ static int hang(const DebugInfoRequest *request, DebugLines *lines, DebugInfoFun
         return 0;
 }
 
+/* Does not count as time of the CPU, of which a worker has little more than its deadline. */
+static int sleep_on(const DebugInfoRequest *request, DebugLines *lines, DebugInfoFunc progress, void *userdata) {
+        uint32_t word = 0;
+
+        (void) request;
+        (void) lines;
+        (void) progress;
+        (void) userdata;
+        for (volatile bool end = false; !end;)
+                (void) syscall(SYS_futex, &word, FUTEX_WAIT, 0, NULL, NULL, 0);
+        return 0;
+}
+
 static int fall(const DebugInfoRequest *request, DebugLines *lines, DebugInfoFunc progress, void *userdata) {
         (void) request;
         say(lines, 8, progress, userdata);
@@ -384,6 +399,32 @@ static bool has_capabilities(void) {
                         return true;
         }
         return false;
+}
+
+/* Whom a signal was kept from; 0: nobody is to be spared, -1: the next. The wrapper has no argument to find it by. */
+static pid_t spared;
+
+int __real_kill(pid_t pid, int signal);
+int __wrap_kill(pid_t pid, int signal);
+int __wrap_kill(pid_t pid, int signal) {
+        if (spared >= 0)
+                return __real_kill(pid, signal);
+        spared = pid;
+        return 0;
+}
+
+/* As one that reads a file on a file system which does not answer: that is killed, and ends when there is an answer. */
+static void test_worker_does_not_end(_unused_ void **state) {
+        _cleanup_(debug_lines_done) DebugLines lines = {};
+        pid_t pid;
+
+        spared = -1;
+        assert_int_equal(run(sleep_on, NSEC_PER_SEC / 10, 0, &lines), -ETIMEDOUT);
+        pid = spared;
+        spared = 0;
+        assert_true(pid > 0);
+        assert_return_code(kill(pid, SIGKILL), errno);
+        assert_int_equal(waitpid(pid, NULL, 0), pid);
 }
 
 /* Each bit: something that must not be possible is. */
@@ -717,6 +758,7 @@ int main(void) {
                 cmocka_unit_test(test_no_alt),
                 cmocka_unit_test(test_nothing),
                 cmocka_unit_test(test_worker_fails),
+                cmocka_unit_test(test_worker_does_not_end),
                 cmocka_unit_test(test_worker_is_confined),
                 cmocka_unit_test(test_worker_under_limits),
                 cmocka_unit_test(test_worker_ends_with_us),
