@@ -20,8 +20,8 @@
 /* A JIT's files are looked for again after this, ns, and read again after this many times what reading them took. */
 #define JIT_INTERVAL UINT64_C(100000000)
 #define JIT_PATIENCE 20
-/* How often it is read at last, as much as is read at once. */
-#define LAST_READS_MAX 64
+/* ns that reading them once may take. */
+#define JIT_READING_MAX UINT64_C(100000000)
 /* ns: what a JIT has not told of yet is told apart by such windows of time, longer ones the longer it is silent. */
 #define LATE_WINDOW UINT64_C(1000000000)
 #define LATE_WINDOW_SHARE 4
@@ -40,6 +40,7 @@ struct AddressSpace {
         bool passed;       /* what is told from now on is newer than what was read */
         PerfMap *perf_map;       /* NULL: not looked for, or not there */
         JitDump *jitdump;        /* likewise */
+        bool jitdump_refused;    /* no more of it is read, which was counted */
         MapsLine jitdump_line;   /* where it is mapped, without its path */
         uint64_t next_map_look;  /* ns CLOCK_MONOTONIC: not before */
         uint64_t next_jit_read;  /* likewise */
@@ -184,12 +185,16 @@ static bool is_same_mapping(const MapsLine *a, const MapsLine *b) {
 }
 
 /* Another one is found where it is mapped. 0 or -ENOMEM. */
-static int update_jitdump(AddressSpace *space) {
+static int update_jitdump(AddressSpace *space, uint64_t deadline) {
         int r;
 
         if (!space->jitdump)
                 return 0;
-        r = jitdump_update(space->jitdump, symbolizer_get_jit_clock(space->symbolizer));
+        r = jitdump_update(space->jitdump, symbolizer_get_jit_clock(space->symbolizer), deadline);
+        if ((r == -EBADMSG || r == -EFBIG) && !space->jitdump_refused) {
+                symbolizer_note_refused(space->symbolizer);
+                space->jitdump_refused = true;
+        }
         if (r == -ESTALE)
                 space->jitdump = jitdump_free(space->jitdump);
         if (r > 0 || r == -ESTALE)
@@ -215,7 +220,7 @@ static int open_jitdump(AddressSpace *space, Refresh *refresh, const MapsLine *l
         fd = symbolizer_open(space->symbolizer, refresh, line);
         if (fd < 0)
                 return fd;
-        r = jitdump_new_take_fd(&dump, fd, ahead);
+        r = jitdump_new_take_fd(&dump, fd, ahead, symbolizer_get_jit_memory(space->symbolizer));
         if (r < 0) {
                 close_fd(fd);
                 return r;
@@ -225,7 +230,8 @@ static int open_jitdump(AddressSpace *space, Refresh *refresh, const MapsLine *l
         space->jitdump_line = *line;
         space->jitdump_line.path = NULL;
         space->jitdump_opened = now_ns(CLOCK_BOOTTIME);
-        return update_jitdump(space);
+        space->jitdump_refused = false;
+        return update_jitdump(space, now_ns(CLOCK_MONOTONIC) + JIT_READING_MAX);
 }
 
 /* Having no names is no error. */
@@ -346,7 +352,7 @@ static int read_on(AddressSpace *space) {
         if (start < space->next_jit_read)
                 return 0;
         space->jit_read_at = now_ns(CLOCK_BOOTTIME);
-        dump = update_jitdump(space);
+        dump = update_jitdump(space, start + JIT_READING_MAX);
         map = update_perf_map(space);
         spent = now_ns(CLOCK_MONOTONIC) - start;
         space->next_jit_read = start + spent + spent * JIT_PATIENCE;
@@ -372,17 +378,20 @@ int address_space_update_names(AddressSpace *space, uint64_t time) {
         return changed;
 }
 
-int address_space_read_last_names(AddressSpace *space) {
-        const JitCode *code = space->jitdump ? jitdump_get_code(space->jitdump) : NULL;
-        size_t before;
-        int r = 0;
+void address_space_note_names_cost(AddressSpace *space, uint64_t spent) {
+        space->next_jit_read = MAX(space->next_jit_read, now_ns(CLOCK_MONOTONIC)) + spent * JIT_PATIENCE;
+}
 
-        for (unsigned i = 0; code && r >= 0 && space->jitdump && i < LAST_READS_MAX; i++) {
-                before = jit_code_get_n(code);
-                r = update_jitdump(space);
-                if (!space->jitdump || jit_code_get_n(code) == before)
-                        break;
-        }
+int address_space_read_last_names(AddressSpace *space, uint64_t deadline) {
+        bool more;
+        int r;
+
+        do {
+                r = update_jitdump(space, deadline);
+                more = r >= 0 && space->jitdump && jitdump_has_more(space->jitdump);
+        } while (more && now_ns(CLOCK_MONOTONIC) < deadline);
+        if (more)
+                symbolizer_note_refused(space->symbolizer);
         space->late_end = space->newest;
         return r;
 }

@@ -32,6 +32,8 @@ typedef struct Link {
 } Link;
 
 struct JitCode {
+        JitMemory *memory; /* NULL: nobody counts */
+        size_t used;       /* of it */
         Piece *pieces;
         size_t n, allocated;
         Link *links;
@@ -47,11 +49,12 @@ struct JitCode {
         size_t n_changes, changes_allocated;
 };
 
-int jit_code_new(JitCode **ret) {
+int jit_code_new(JitCode **ret, JitMemory *memory) {
         JitCode *code = calloc(1, sizeof(*code));
 
         if (!code)
                 return -ENOMEM;
+        code->memory = memory;
         *ret = code;
         return 0;
 }
@@ -59,6 +62,8 @@ int jit_code_new(JitCode **ret) {
 JitCode *jit_code_free(JitCode *code) {
         if (!code)
                 return NULL;
+        if (code->memory)
+                code->memory->used -= code->used;
         table_done(&code->pages);
         table_done(&code->by_index);
         table_done(&code->by_name);
@@ -71,8 +76,33 @@ JitCode *jit_code_free(JitCode *code) {
         return NULL;
 }
 
+static bool has_room(const JitCode *code, size_t bytes) {
+        const JitMemory *memory = code->memory;
+
+        return !memory || (memory->used <= memory->max && bytes <= memory->max - memory->used);
+}
+
+static void take_room(JitCode *code, size_t bytes) {
+        if (!code->memory)
+                return;
+        code->memory->used += bytes;
+        code->used += bytes;
+}
+
+/* How much it grows is known only afterwards. It may be too much once, and then nothing more is had. */
+static int put(JitCode *code, Table *table, TableKey key, uint64_t value) {
+        size_t before = table->n_slots;
+        int r;
+
+        if (!has_room(code, 0))
+                return -EFBIG;
+        r = table_put(table, key, value);
+        take_room(code, (table->n_slots - before) * sizeof(TableEntry));
+        return r;
+}
+
 /* Room for n elements. */
-static int reserve(void *array, size_t *allocated, size_t n, size_t size, size_t max) {
+static int reserve(JitCode *code, void *array, size_t *allocated, size_t n, size_t size, size_t max) {
         void **p = array, *bigger;
         size_t room = MAX(*allocated, (size_t) 256);
 
@@ -82,31 +112,36 @@ static int reserve(void *array, size_t *allocated, size_t n, size_t size, size_t
                 return -EFBIG;
         while (room < n)
                 room *= 2;
+        if (!has_room(code, (room - *allocated) * size))
+                return -EFBIG;
         bigger = reallocarray(*p, room, size);
         if (!bigger)
                 return -ENOMEM;
+        take_room(code, (room - *allocated) * size);
         *p = bigger;
         *allocated = room;
         return 0;
 }
 
 int jit_code_add_name(JitCode *code, const char *name, size_t len, uint32_t *ret) {
+        size_t before = code->by_name.n_slots;
         TableKey key;
         uint64_t known;
         int r;
 
         r = table_string_key(&code->by_name, name, len, &key);
+        take_room(code, (code->by_name.n_slots - before) * sizeof(TableEntry)); /* at first */
         if (r < 0)
                 return r;
         known = table_get(&code->by_name, key);
         if (known == 0) {
                 if (len >= JIT_CODE_NAMES_MAX)
                         return -EFBIG;
-                r = reserve(&code->names, &code->names_allocated, code->names_size + len + 1, 1, JIT_CODE_NAMES_MAX);
+                r = reserve(code, &code->names, &code->names_allocated, code->names_size + len + 1, 1, JIT_CODE_NAMES_MAX);
                 if (r < 0)
                         return r;
                 known = code->names_size + 1;
-                r = table_put(&code->by_name, key, known);
+                r = put(code, &code->by_name, key, known);
                 if (r < 0)
                         return r;
                 memcpy(code->names + code->names_size, name, len);
@@ -161,7 +196,7 @@ static int note_change(JitCode *code, uint64_t time) {
 
         if (code->n_changes > 0 && code->changes[code->n_changes - 1] == time)
                 return 0;
-        r = reserve(&code->changes, &code->changes_allocated, code->n_changes + 1, sizeof(*code->changes), SIZE_MAX);
+        r = reserve(code, &code->changes, &code->changes_allocated, code->n_changes + 1, sizeof(*code->changes), SIZE_MAX);
         if (r < 0)
                 return r;
         code->changes[code->n_changes++] = time;
@@ -173,10 +208,10 @@ static int add_piece(JitCode *code, const Piece *piece) {
         uint64_t first = piece->start >> PAGE_SHIFT, last = (piece->start + piece->size - 1) >> PAGE_SHIFT;
         int r;
 
-        r = reserve(&code->pieces, &code->allocated, code->n + 1, sizeof(*code->pieces), 2 * JIT_CODE_COUNT_MAX);
+        r = reserve(code, &code->pieces, &code->allocated, code->n + 1, sizeof(*code->pieces), 2 * JIT_CODE_COUNT_MAX);
         if (r >= 0)
-                r = reserve(&code->links, &code->links_allocated, code->n_links + (last - first + 1), sizeof(*code->links),
-                            JIT_CODE_PAGES_MAX);
+                r = reserve(code, &code->links, &code->links_allocated, code->n_links + (last - first + 1),
+                            sizeof(*code->links), JIT_CODE_PAGES_MAX);
         if (r >= 0 && is_used(code, piece->start, piece->size))
                 r = note_change(code, piece->time);
         if (r < 0)
@@ -186,7 +221,7 @@ static int add_piece(JitCode *code, const Piece *piece) {
                 TableKey key = { .a = page };
 
                 code->links[code->n_links] = (Link){ (uint32_t) (code->n - 1), (uint32_t) table_get(&code->pages, key) };
-                r = table_put(&code->pages, key, ++code->n_links);
+                r = put(code, &code->pages, key, ++code->n_links);
                 if (r < 0)
                         return r;
         }
@@ -215,7 +250,7 @@ int jit_code_load(JitCode *code, const JitLoad *load) {
         if (!is_sane(load->start, load->size))
                 return 0;
         if (load->n_lines > 0) {
-                r = reserve(&code->lines, &code->lines_allocated, code->n_lines + load->n_lines, sizeof(*code->lines),
+                r = reserve(code, &code->lines, &code->lines_allocated, code->n_lines + load->n_lines, sizeof(*code->lines),
                             JIT_CODE_LINES_MAX);
                 if (r < 0)
                         return r;
@@ -227,7 +262,7 @@ int jit_code_load(JitCode *code, const JitLoad *load) {
         r = add_piece(code, &piece);
         if (r < 0)
                 return r;
-        return table_put(&code->by_index, (TableKey){ .a = load->index }, code->n);
+        return put(code, &code->by_index, (TableKey){ .a = load->index }, code->n);
 }
 
 int jit_code_move(JitCode *code, uint64_t time, uint64_t from, uint64_t to, uint64_t size, uint64_t index) {
@@ -251,7 +286,7 @@ int jit_code_move(JitCode *code, uint64_t time, uint64_t from, uint64_t to, uint
                 r = add_piece(code, &moved);
         if (r < 0 || moved.name == NO_NAME)
                 return r;
-        return table_put(&code->by_index, (TableKey){ .a = index }, code->n);
+        return put(code, &code->by_index, (TableKey){ .a = index }, code->n);
 }
 
 const char *jit_code_find(const JitCode *code, uint64_t address, uint64_t time, uint64_t *ret_offset) {
@@ -309,8 +344,4 @@ void jit_code_get_span(const JitCode *code, uint64_t time, uint64_t *ret_from, u
 
 uint64_t jit_code_get_last_time(const JitCode *code) {
         return code->n > 0 ? code->pieces[code->n - 1].time : 0;
-}
-
-size_t jit_code_get_n(const JitCode *code) {
-        return code->n;
 }

@@ -27,11 +27,17 @@ typedef struct JitLine {
         uint32_t file;   /* as jit_code_add_name() has it */
 } JitLine;
 
-int jit_code_new(JitCode **ret);
+/* What several of them may have together, bytes; embedded. */
+typedef struct JitMemory {
+        size_t max, used;
+} JitMemory;
+
+/* memory: outlives it. NULL: nobody counts. */
+int jit_code_new(JitCode **ret, JitMemory *memory);
 JitCode *jit_code_free(JitCode *code);
 DEFINE_CLEANUP(JitCode, jit_code_free)
 
-/* Names are kept once each. -EFBIG: too much of them. */
+/* Names are kept once each. -EFBIG: too much of them, or of memory. */
 int jit_code_add_name(JitCode *code, const char *name, size_t len, uint32_t *ret);
 
 typedef struct JitLoad {
@@ -43,7 +49,7 @@ typedef struct JitLoad {
         size_t n_lines;
 } JitLoad;
 
-/* From its time on this is what the addresses mean. Of size 0: nothing is. -EFBIG: too much of it. */
+/* From its time on this is what the addresses mean. Of size 0: nothing is. -EFBIG: as above. */
 int jit_code_load(JitCode *code, const JitLoad *load);
 /*
  * What was at from is at to from then on, and no more at from. Of code that is not known nothing is known there.
@@ -64,4 +70,3 @@ const char *jit_code_find_line(const JitCode *code, uint64_t address, uint64_t t
 void jit_code_get_span(const JitCode *code, uint64_t time, uint64_t *ret_from, uint64_t *ret_until);
 /* The newest time of all that was added, 0: nothing was. */
 uint64_t jit_code_get_last_time(const JitCode *code);
-size_t jit_code_get_n(const JitCode *code);

@@ -15,11 +15,13 @@
 #define FLAG_COUNTER UINT64_C(1)
 #define WINDOW_SIZE (16U << 10)
 #define AT_ONCE_MAX (UINT64_C(64) << 20)   /* bytes that one update reads */
+#define AT_ONCE_MIN (UINT64_C(1) << 20)    /* and this much however long it takes */
 #define IN_ALL_MAX (UINT64_C(4) << 30)     /* and all of them of one file, where code is stepped over */
 #define NAME_MAX_ 8192U                    /* as much of a name is kept */
 #define NAME_SEARCH_MAX (UINT64_C(1) << 20) /* and its end is looked for so far */
 #define HEADER_SIZE_MAX 4096U
 #define LINES_MAX (1U << 16) /* of one piece of code */
+#define LINES_SIZE_MAX (UINT64_C(4) << 20) /* and bytes of the record that tells them */
 /* What V8 adds to the addresses of lines, for the header of the ELF file that perf is to make of the code. */
 #define ELF_HEADER_SIZE 64U
 
@@ -70,6 +72,7 @@ struct JitDump {
         const uint8_t *data; /* valid only while it is parsed */
         uint64_t size;       /* of the file, as it is now */
         uint64_t read;       /* bytes of whole records that were read */
+        bool more;           /* are there that could be read */
         int failed;          /* -errno: nothing more is read */
         bool by_counter;
         int64_t ahead; /* ns: of the writer's CLOCK_MONOTONIC; the counter is everybody's */
@@ -108,24 +111,28 @@ pid_t jitdump_path_get_pid(const char *path, size_t len) {
         return pid > 0 ? pid : -1;
 }
 
-int jitdump_new(JitDump **ret) {
+static int new_with(JitDump **ret, JitMemory *memory) {
         _cleanup_(jitdump_freep) JitDump *dump = calloc(1, sizeof(*dump));
         int r;
 
         if (!dump)
                 return -ENOMEM;
         dump->fd = -1;
-        r = jit_code_new(&dump->code);
+        r = jit_code_new(&dump->code, memory);
         if (r < 0)
                 return r;
         *ret = TAKE_PTR(dump);
         return 0;
 }
 
-int jitdump_new_take_fd(JitDump **ret, int fd, int64_t ahead) {
+int jitdump_new(JitDump **ret) {
+        return new_with(ret, NULL);
+}
+
+int jitdump_new_take_fd(JitDump **ret, int fd, int64_t ahead, JitMemory *memory) {
         int r;
 
-        r = jitdump_new(ret);
+        r = new_with(ret, memory);
         if (r < 0)
                 return r;
         (*ret)->fd = fd;
@@ -271,6 +278,7 @@ static int read_debug_info(JitDump *dump, uint64_t offset, uint64_t end) {
         DebugInfo info;
         int r;
 
+        end = MIN(end, offset + LINES_SIZE_MAX);
         dump->n_lines = 0;
         r = read_bytes(dump, &offset, end, &info, sizeof(info));
         if (r < 0)
@@ -283,7 +291,7 @@ static int read_debug_info(JitDump *dump, uint64_t offset, uint64_t end) {
                 r = read_bytes(dump, &offset, end, &line, sizeof(line));
                 if (r >= 0)
                         r = read_name(dump, &offset, end, name, &len);
-                /* Some write more lines than their record has room for. */
+                /* Some write more lines than their record has room for, or than anybody needs. */
                 if (r == -EBADMSG)
                         return 0;
                 if (r >= 0 && !(len == 1 && (uint8_t) name[0] == 0xff)) {
@@ -417,7 +425,13 @@ static int read_record(JitDump *dump, const JitClock *clock) {
         return 1;
 }
 
-static int read_all(JitDump *dump, const JitClock *clock) {
+static bool may_read_on(const JitDump *dump, uint64_t before, uint64_t deadline) {
+        uint64_t n = dump->looked_at - before;
+
+        return n < AT_ONCE_MAX && (n < AT_ONCE_MIN || now_ns(CLOCK_MONOTONIC) < deadline);
+}
+
+static int read_all(JitDump *dump, const JitClock *clock, uint64_t deadline) {
         uint64_t before, looked_at = dump->looked_at;
         int r = 1;
 
@@ -432,21 +446,27 @@ static int read_all(JitDump *dump, const JitClock *clock) {
         before = dump->read;
         do
                 r = read_record(dump, clock);
-        while (r > 0 && dump->looked_at - looked_at < AT_ONCE_MAX);
+        while (r > 0 && may_read_on(dump, looked_at, deadline));
+        dump->more = r > 0;
         return r < 0 ? r : dump->read > before;
 }
 
-static int update(JitDump *dump, const JitClock *clock) {
+static int update(JitDump *dump, const JitClock *clock, uint64_t deadline) {
         int r;
 
+        dump->more = false;
         if (dump->failed < 0)
                 return dump->failed;
         if (dump->size < dump->read)
                 return -ESTALE;
-        r = read_all(dump, clock);
+        r = read_all(dump, clock, deadline);
         if (r == -EBADMSG || r == -EFBIG)
                 dump->failed = r;
         return r;
+}
+
+bool jitdump_has_more(const JitDump *dump) {
+        return dump->more;
 }
 
 int jitdump_parse(JitDump *dump, const JitClock *clock, const uint8_t *data, size_t size) {
@@ -454,16 +474,16 @@ int jitdump_parse(JitDump *dump, const JitClock *clock, const uint8_t *data, siz
 
         dump->data = data;
         dump->size = size;
-        r = update(dump, clock);
+        r = update(dump, clock, UINT64_MAX);
         dump->data = NULL;
         return r;
 }
 
-int jitdump_update(JitDump *dump, const JitClock *clock) {
+int jitdump_update(JitDump *dump, const JitClock *clock, uint64_t deadline) {
         struct stat st;
 
         if (fstat(dump->fd, &st) < 0)
                 return -errno;
         dump->size = (uint64_t) st.st_size;
-        return update(dump, clock);
+        return update(dump, clock, deadline);
 }

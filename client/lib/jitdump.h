@@ -24,20 +24,23 @@ pid_t jitdump_path_get_pid(const char *path, size_t len);
 
 /*
  * fd: of a regular file. It stays the caller's where this fails. ahead: how far CLOCK_MONOTONIC of who writes it is ahead
- * of ours, ns.
+ * of ours, ns. memory: as jit_code_new() has it.
  */
-int jitdump_new_take_fd(JitDump **ret, int fd, int64_t ahead);
+int jitdump_new_take_fd(JitDump **ret, int fd, int64_t ahead, JitMemory *memory);
 /* For a file in memory: jitdump_parse(). */
 int jitdump_new(JitDump **ret);
 JitDump *jitdump_free(JitDump *dump);
 DEFINE_CLEANUP(JitDump, jitdump_free)
 
 /*
- * Reads the records that are whole and were not read before. Returns 1 if there was something new, of which there may be
- * more, 0 if not, -ESTALE: the file is another now, -EBADMSG, -EFBIG: malformed, or more than anybody needs. After these
- * two nothing more is read, and what was read stays.
+ * Reads the records that are whole and were not read before; beyond a first megabyte none once the deadline, ns
+ * CLOCK_MONOTONIC, is over. Returns 1 if there was something new, of which there may be more, 0 if not, -ESTALE: the file is
+ * another now, -EBADMSG, -EFBIG: malformed, or more than anybody needs. After these two nothing more is read, and what was
+ * read stays.
  */
-int jitdump_update(JitDump *dump, const JitClock *clock);
+int jitdump_update(JitDump *dump, const JitClock *clock, uint64_t deadline);
+/* Whether the last one left some that were there. */
+bool jitdump_has_more(const JitDump *dump);
 /* The same of size bytes, the whole file as it is by now. */
 int jitdump_parse(JitDump *dump, const JitClock *clock, const uint8_t *data, size_t size);
 

@@ -4,6 +4,7 @@
 /* What address spaces use of their symbolizer. */
 
 #include "jit-clock.h"
+#include "jit-code.h"
 #include "maps.h"
 #include "process-dir.h"
 #include "symbol-file.h"
@@ -14,6 +15,10 @@ size_t symbolizer_get_maps_max(const Symbolizer *symbolizer);
 bool symbolizer_wants_names(const Symbolizer *symbolizer);
 /* As of now. */
 const JitClock *symbolizer_get_jit_clock(Symbolizer *symbolizer);
+/* Of all its processes' code. */
+JitMemory *symbolizer_get_jit_memory(Symbolizer *symbolizer);
+/* A file that was given up on, in whole or in part: symbolizer_get_n_refused(). */
+void symbolizer_note_refused(Symbolizer *symbolizer);
 
 /* Once over the mappings of one process. */
 typedef struct Refresh {

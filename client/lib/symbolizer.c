@@ -34,6 +34,7 @@
 #define OPEN_MAX_ 256U /* files kept open at once, of the 1,024 fds a process usually has */
 #define HELD_MAX 64U   /* and those that have been read */
 #define FDS_MAX 64     /* of another process, looked through for a file that cannot be found otherwise */
+#define JIT_MEMORY_MAX ((size_t) 512 << 20)
 #define SWEEP_MIN 2048U /* files, as a desktop may have mapped: fewer need not be looked through */
 
 typedef struct InternedName InternedName;
@@ -91,6 +92,7 @@ struct Symbolizer {
         uint64_t n_refused;
         bool no_map_files; /* we may not use them */
         JitClock jit_clock;
+        JitMemory jit_memory;
 };
 
 /* A relative one is meant from where we are now. */
@@ -122,6 +124,7 @@ int symbolizer_new(Symbolizer **ret, const SymbolizerOptions *options) {
         if (r < 0)
                 return r;
         s->maps_max = options ? options->maps_max : 0;
+        s->jit_memory.max = options && options->jit_max != 0 ? options->jit_max : JIT_MEMORY_MAX;
         s->sweep_at = SWEEP_MIN;
         s->read = options ? options->read : NULL;
         s->forget = options ? options->forget : NULL;
@@ -169,6 +172,14 @@ Symbolizer *symbolizer_free(Symbolizer *s) {
 
 uint64_t symbolizer_get_n_refused(Symbolizer *s) {
         return s->n_refused;
+}
+
+void symbolizer_note_refused(Symbolizer *s) {
+        s->n_refused++;
+}
+
+JitMemory *symbolizer_get_jit_memory(Symbolizer *s) {
+        return &s->jit_memory;
 }
 
 const char *symbolizer_get_proc(const Symbolizer *s) {

@@ -65,6 +65,7 @@ typedef struct SymbolizerOptions {
         const char *symbol_dir; /* holds .build-id/xx/yyyy.debug; NULL: /usr/lib/debug */
         const char *proc;       /* NULL: /proc (tests set another tree) */
         size_t maps_max;        /* bytes of a /proc/PID/maps; more is -EFBIG. 0: more than anybody needs */
+        size_t jit_max;          /* bytes of memory for what JITs tell, of all processes. 0: 512 MiB */
         SymbolizerReadFunc read; /* NULL: names */
         void (*forget)(MappedFile *file, void *userdata); /* a file goes, before its symbolizer; NULL: nobody has to know */
         void *userdata;
@@ -161,8 +162,13 @@ void address_space_get_mapping(const AddressSpace *space, size_t index, MappedRa
  */
 int address_space_update_names(AddressSpace *space, uint64_t time);
 
-/* Reads all that a JIT has written, before the process is given up. 0 or -ENOMEM. */
-int address_space_read_last_names(AddressSpace *space);
+/*
+ * Reads what a JIT has written, before the process is given up: all, or as much as can be read by the deadline, ns
+ * CLOCK_MONOTONIC, which is some in any case. 0 or -ENOMEM.
+ */
+int address_space_read_last_names(AddressSpace *space, uint64_t deadline);
+/* So many ns were spent on what was told, which is to be a share of the time together with reading it. */
+void address_space_note_names_cost(AddressSpace *space, uint64_t spent);
 /*
  * Where names have just been updated, and the JIT has told more: no later than this, ns CLOCK_BOOTTIME, was sampled all that
  * was looked up before. UINT64_MAX: it has not.

@@ -519,10 +519,13 @@ static void test_jitdump(void **state) {
         assert_int_equal(address_space_find_late_name(space, (uintptr_t) page, first, second, true, &name, &offset), 0);
         assert_int_equal(address_space_find_late_name(space, (uintptr_t) page, before, first, true, &name, &offset), 0);
 
-        /* The last of it is read at once. */
+        /* Where much was spent it is not read again so soon; but the last of it is, at once. */
+        address_space_note_names_cost(space, UINT64_C(1000000000000));
         dump_load(&dump, now_ns(CLOCK_MONOTONIC), (uintptr_t) page + 0xc0, 0x40, 3, "js:last");
         write_dump(fd, &dump);
-        assert_int_equal(address_space_read_last_names(space), 0);
+        wait_for_clock();
+        assert_name_at(space, now_ns(CLOCK_BOOTTIME), (uintptr_t) page + 0xc4, NULL, 0);
+        assert_int_equal(address_space_read_last_names(space, UINT64_MAX), 0);
         assert_int_equal(address_space_find_late_name(space, (uintptr_t) page + 0xc0, now_ns(CLOCK_BOOTTIME), UINT64_MAX, true,
                                                       &name, &offset), 1);
         assert_string_equal(name, "js:last");
@@ -615,7 +618,60 @@ static void test_no_jitdump(void **state) {
                 assert_int_equal(address_space_resolve(space, (uintptr_t) marker, false, &resolved), 0);
                 assert_string_equal(resolved.file->path, path);
                 assert_null(resolved.name);
+                assert_int_equal(symbolizer_get_n_refused(symbolizer), i);
+                munmap(marker, 4096);
+        }
+        munmap(page, 4096);
+}
+
+/* Appends n records of code, which is holes, so that each is read for itself, and little of its time is spent on it. */
+static void append_code(int fd, unsigned n, const uint8_t *at) {
+        static TestDump dump;
+
+        for (unsigned i = 0; i < n; i++) {
+                off_t end = lseek(fd, 0, SEEK_END);
+                size_t size = 20000;
+
+                dump.size = 0;
+                dump_load(&dump, now_ns(CLOCK_MONOTONIC), (uintptr_t) at, size, i, "js:large");
+                assert_int_equal(write(fd, dump.data, dump.size - size), dump.size - size);
+                assert_int_equal(ftruncate(fd, end + (off_t) dump.size), 0);
+        }
+}
+
+/* What is not read, for want of time or of memory, is counted, and what was read is there. */
+static void test_too_much_of_jitdump(void **state) {
+        static TestDump dump;
+        uint8_t *page, *marker;
+        char path[PATH_MAX];
+
+        page = mmap(NULL, 4096, PROT_READ | PROT_EXEC, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+        assert_ptr_not_equal(page, MAP_FAILED);
+        snprintf(path, sizeof(path), "%s/jit-%d.dump", (char *) *state, getpid());
+        for (int i = 0; i < 2; i++) {
+                const SymbolizerOptions options = { .jit_max = i == 0 ? 0 : 64 << 10 };
+                _cleanup_symbolizer_ Symbolizer *symbolizer = NULL;
+                _cleanup_space_ AddressSpace *space = NULL;
+                _cleanup_close_ int fd = open(path, O_RDWR | O_CREAT | O_TRUNC | O_CLOEXEC, 0600);
+
+                assert_true(fd >= 0);
+                dump_header(&dump, 0);
+                dump_load(&dump, now_ns(CLOCK_MONOTONIC), (uintptr_t) page, 0x40, 0, "js:first");
+                write_dump(fd, &dump);
+                marker = mmap(NULL, 4096, PROT_READ | PROT_EXEC, MAP_PRIVATE, fd, 0);
+                assert_ptr_not_equal(marker, MAP_FAILED);
+                assert_int_equal(symbolizer_new(&symbolizer, &options), 0);
+                assert_int_equal(address_space_new(&space, symbolizer, getpid()), 0);
+                assert_int_equal(address_space_refresh(space), 1);
+                append_code(fd, 400, page + 4096);
                 assert_int_equal(symbolizer_get_n_refused(symbolizer), 0);
+                for (unsigned j = 0; j < 2; j++) {
+                        assert_int_equal(address_space_read_last_names(space, i == 0 ? 0 : UINT64_MAX), 0);
+                        assert_int_equal(symbolizer_get_n_refused(symbolizer), i == 0 ? j + 1 : 1);
+                }
+                assert_resolves(space, (uintptr_t) page + 4, "js:first", 4);
+                assert_int_equal(address_space_read_last_names(space, UINT64_MAX), 0);
+                assert_int_equal(symbolizer_get_n_refused(symbolizer), i == 0 ? 2 : 1);
                 munmap(marker, 4096);
         }
         munmap(page, 4096);
@@ -988,6 +1044,7 @@ int main(void) {
                 cmocka_unit_test(test_jit),
                 cmocka_unit_test_setup_teardown(test_jitdump, set_up_directory, tear_down_directory),
                 cmocka_unit_test_setup_teardown(test_jitdump_is_found_later, set_up_directory, tear_down_directory),
+                cmocka_unit_test_setup_teardown(test_too_much_of_jitdump, set_up_directory, tear_down_directory),
                 cmocka_unit_test_setup_teardown(test_no_jitdump, set_up_directory, tear_down_directory),
                 cmocka_unit_test_setup_teardown(test_ahead, set_up_directory, tear_down_directory),
                 cmocka_unit_test(test_leader_is_gone),

@@ -87,7 +87,6 @@ static void test_times(_unused_ void **state) {
         dump_load(&dump, 200, 0x2ff0, 0x2020, 1, "three pages");
         dump_load(&dump, 300, 0x1010, 0x20, 2, "new");
         d = parse(1);
-        assert_int_equal(jit_code_get_n(jitdump_get_code(d)), 3);
         assert_name(d, 0x1000, 99, NULL, 0);
         assert_name(d, 0x1000, 100, "old", 0);
         assert_name(d, 0x101f, 299, "old", 0x1f);
@@ -252,7 +251,8 @@ static void test_strange_records(_unused_ void **state) {
         dump_move(&dump, 1, 0x1000, UINT64_MAX - 4, UINT64_MAX, 0);
         dump_load(&dump, 1, UINT64_MAX - 0x20, 0x10, 0, "high");
         d = parse(1);
-        assert_int_equal(jit_code_get_n(jitdump_get_code(d)), 1);
+        assert_name(d, 0x1000, 1, NULL, 0);
+        assert_name(d, UINT64_MAX - 2, 1, NULL, 0);
         assert_name(d, UINT64_MAX - 0x11, 1, "high", 0xf);
 }
 
@@ -348,8 +348,8 @@ static void test_file_grows(_unused_ void **state) {
         assert_true(fd >= 0);
         write_fd = open(path, O_WRONLY | O_CLOEXEC);
         assert_true(write_fd >= 0);
-        assert_int_equal(jitdump_new_take_fd(&d, fd, 0), 0);
-        assert_int_equal(jitdump_update(d, &same_clock), 0);
+        assert_int_equal(jitdump_new_take_fd(&d, fd, 0, NULL), 0);
+        assert_int_equal(jitdump_update(d, &same_clock, UINT64_MAX), 0);
         dump_header(&dump, 0);
         for (unsigned i = 0; i < 16; i++) {
                 memset(name, 'a' + (int) i, sizeof(name));
@@ -359,16 +359,16 @@ static void test_file_grows(_unused_ void **state) {
         for (size_t at = 0, n; at < dump.size; at += n) {
                 n = MIN((size_t) 5000, dump.size - at);
                 assert_int_equal(write(write_fd, dump.data + at, n), n);
-                assert_true(jitdump_update(d, &same_clock) >= 0);
+                assert_true(jitdump_update(d, &same_clock, UINT64_MAX) >= 0);
         }
         for (unsigned i = 0; i < 16; i++) {
                 memset(name, 'a' + (int) i, sizeof(name));
                 name[100 + 150 * i] = 0;
                 assert_name(d, 0x1000 + 0x1000 * i + 776, UINT64_MAX, name, 776);
         }
-        assert_int_equal(jitdump_update(d, &same_clock), 0);
+        assert_int_equal(jitdump_update(d, &same_clock, UINT64_MAX), 0);
         assert_int_equal(ftruncate(write_fd, 100), 0);
-        assert_int_equal(jitdump_update(d, &same_clock), -ESTALE);
+        assert_int_equal(jitdump_update(d, &same_clock, UINT64_MAX), -ESTALE);
         close_fd(write_fd);
         assert_int_equal(unlink(path), 0);
 }
@@ -387,9 +387,125 @@ static void test_holes(_unused_ void **state) {
         memcpy(dump.data + 40 + 4, &size, sizeof(size));
         assert_int_equal(pwrite(fd, dump.data, dump.size, 0), dump.size);
         assert_int_equal(ftruncate(fd, (off_t) 1 << 40), 0);
-        assert_int_equal(jitdump_new_take_fd(&d, fd, 0), 0);
-        assert_int_equal(jitdump_update(d, &same_clock), -EBADMSG);
+        assert_int_equal(jitdump_new_take_fd(&d, fd, 0, NULL), 0);
+        assert_int_equal(jitdump_update(d, &same_clock, UINT64_MAX), -EBADMSG);
         assert_name(d, 0x1000, 100, "code that is large", 0);
+}
+
+/* Code of which each record is read through a window of its own. */
+#define LARGE_CODE 20000U
+
+/* Appends n records of code, which is holes, with the numbers from first on: each 0x10000 behind the other. */
+static void append_large(int fd, unsigned first, unsigned n) {
+        off_t end = lseek(fd, 0, SEEK_END);
+
+        assert_true(end >= 0);
+        for (unsigned i = first; i < first + n; i++) {
+                uint32_t size;
+                char name[16];
+
+                snprintf(name, sizeof(name), "code %u", i);
+                dump.size = 0;
+                dump_load(&dump, 100, 0x10000 * (i + 1), LARGE_CODE, i, name);
+                memcpy(&size, dump.data + 4, sizeof(size));
+                assert_int_equal(pwrite(fd, dump.data, dump.size - LARGE_CODE, end), dump.size - LARGE_CODE);
+                end += size;
+                assert_int_equal(ftruncate(fd, end), 0);
+        }
+}
+
+/* The file of n such records, which is gone with its fd. */
+static int large_file(unsigned n) {
+        char path[] = "/tmp/test-jitdump-XXXXXX";
+        int fd = mkstemp(path);
+
+        assert_true(fd >= 0);
+        assert_int_equal(unlink(path), 0);
+        dump_header(&dump, 0);
+        assert_int_equal(write(fd, dump.data, dump.size), dump.size);
+        append_large(fd, 0, n);
+        return fd;
+}
+
+/* Where there is no time, a megabyte is read each time all the same. */
+static void test_deadline(_unused_ void **state) {
+        _cleanup_(jitdump_freep) JitDump *d = NULL;
+        unsigned n = 0;
+
+        assert_int_equal(jitdump_new_take_fd(&d, large_file(200), 0, NULL), 0);
+        assert_int_equal(jitdump_update(d, &same_clock, 0), 1);
+        assert_true(jitdump_has_more(d));
+        assert_name(d, 0x10000 * 60, 100, "code 59", 0);
+        assert_name(d, 0x10000 * 80, 100, NULL, 0);
+        do
+                assert_int_equal(jitdump_update(d, &same_clock, 0), 1);
+        while (jitdump_has_more(d) && n++ < 10);
+        assert_in_range(n, 1, 3);
+        assert_name(d, 0x10000 * 200, 100, "code 199", 0);
+        assert_int_equal(jitdump_update(d, &same_clock, UINT64_MAX), 0);
+        assert_false(jitdump_has_more(d));
+}
+
+/* What all of them have is limited together. */
+static void test_memory(_unused_ void **state) {
+        _cleanup_(jitdump_freep) JitDump *first = NULL, *second = NULL, *third = NULL;
+        JitMemory memory = { .max = 256 << 10 };
+        size_t used;
+
+        assert_int_equal(jitdump_new_take_fd(&first, large_file(100), 0, &memory), 0);
+        assert_int_equal(jitdump_update(first, &same_clock, UINT64_MAX), 1);
+        used = memory.used;
+        assert_in_range(used, 40000, memory.max); /* most of it tables */
+        assert_int_equal(jitdump_new_take_fd(&second, large_file(2000), 0, &memory), 0);
+        assert_int_equal(jitdump_update(second, &same_clock, UINT64_MAX), -EFBIG);
+        assert_in_range(memory.used, memory.max / 2, 2 * memory.max);
+        assert_name(second, 0x10000 * 10, 100, "code 9", 0);
+        assert_name(first, 0x10000 * 100, 100, "code 99", 0);
+        /* No matter how little another one wants. */
+        memory.max = memory.used;
+        assert_int_equal(jitdump_new_take_fd(&third, large_file(1), 0, &memory), 0);
+        assert_int_equal(jitdump_update(third, &same_clock, UINT64_MAX), -EFBIG);
+        third = jitdump_free(third);
+        second = jitdump_free(second);
+        assert_int_equal(memory.used, used);
+        assert_int_equal(jitdump_new_take_fd(&second, large_file(1), 0, &memory), 0);
+        assert_int_equal(jitdump_update(second, &same_clock, UINT64_MAX), 1);
+        first = jitdump_free(first);
+        second = jitdump_free(second);
+        assert_int_equal(memory.used, 0);
+}
+
+/* Of a record of lines that has more bytes than anybody needs the first are read. */
+static void test_many_bytes_of_lines(_unused_ void **state) {
+        _cleanup_(jitdump_freep) JitDump *d = NULL;
+        JitMemory memory = { .max = SIZE_MAX };
+        int fd = large_file(0);
+        static char name[800000];
+        const uint64_t n = 12;
+        uint32_t size;
+        off_t end = 40 + 16 + 16;
+
+        for (unsigned i = 0; i < n; i++) {
+                const TestLine line = { 0x1000, 1, "" };
+
+                memset(name, 'a' + (int) i, sizeof(name) - 1);
+                dump.size = 0;
+                dump_debug_info(&dump, 0x1000, &line, 1); /* of which the line itself is written */
+                assert_int_equal(pwrite(fd, dump.data + 32, 16, end), 16);
+                assert_int_equal(pwrite(fd, name, sizeof(name), end + 16), sizeof(name));
+                end += 16 + (off_t) sizeof(name);
+        }
+        size = (uint32_t) (end - 40);
+        memcpy(dump.data + 4, &size, sizeof(size));
+        memcpy(dump.data + 24, &n, sizeof(n));
+        assert_int_equal(pwrite(fd, dump.data, 32, 40), 32);
+        dump.size = 0;
+        dump_load(&dump, 100, 0x1000, 0x20, 0, "a");
+        assert_int_equal(pwrite(fd, dump.data, dump.size, end), dump.size);
+        assert_int_equal(jitdump_new_take_fd(&d, fd, 0, &memory), 0);
+        assert_int_equal(jitdump_update(d, &same_clock, UINT64_MAX), 1);
+        assert_name(d, 0x1000, 100, "a", 0);
+        assert_in_range(memory.used, 5 * 8192, n * 8192); /* names are kept */
 }
 
 static void test_clock(_unused_ void **state) {
@@ -459,6 +575,9 @@ int main(void) {
                 cmocka_unit_test(test_long_names),
                 cmocka_unit_test(test_file_grows),
                 cmocka_unit_test(test_holes),
+                cmocka_unit_test(test_deadline),
+                cmocka_unit_test(test_memory),
+                cmocka_unit_test(test_many_bytes_of_lines),
                 cmocka_unit_test(test_clock),
                 cmocka_unit_test(test_own_clocks),
                 cmocka_unit_test(test_counter),

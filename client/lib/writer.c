@@ -36,6 +36,8 @@
 /* How long a sample waits: by what comes after it, and where nothing comes; both ns. */
 #define WAIT_STREAM UINT64_C(200000000)
 #define WAIT_WALL UINT64_C(350000000)
+/* Names that came late are read so long where a process goes, ns. */
+#define LAST_NAMES UINT64_C(100000000)
 /* A stack as in a record, and its leaf. */
 #define FRAMES_MAX (255 + 1)
 
@@ -729,7 +731,7 @@ static int settle_names(Writer *writer, Process *process, bool final) {
         if (process->n_late == 0)
                 return 0;
         if (final)
-                r = address_space_read_last_names(process->space);
+                r = address_space_read_last_names(process->space, now_ns(CLOCK_MONOTONIC) + LAST_NAMES);
         if (r >= 0)
                 r = late_names_settle(&writer->late, writer->store, process, final);
         writer->renamed |= r > 0;
