@@ -4,12 +4,22 @@
 
 #include "util.h"
 
-#define FRAMES_MAX (1U << 18)
+/* So many are settled however long it takes. */
+#define SETTLED_LEAST 1024
 
 void late_names_done(LateNames *late) {
         table_done(&late->by_place);
-        free(late->frames);
         *late = (LateNames){};
+}
+
+LateFrame *late_frames_free(LateFrame *frames) {
+        while (frames) {
+                LateFrame *next = frames->next;
+
+                free(frames);
+                frames = next;
+        }
+        return NULL;
 }
 
 static TableKey frame_key(const LateFrame *frame) {
@@ -18,32 +28,32 @@ static TableKey frame_key(const LateFrame *frame) {
 
 int64_t late_names_get(const LateNames *late, const Process *process, uint64_t address, uint64_t window) {
         TableKey key = { process->program, address, window };
-        uint64_t index = process->n_late > 0 ? table_get(&late->by_place, key) : 0;
+        const LateFrame *frame = process->late ? (LateFrame *) (uintptr_t) table_get(&late->by_place, key) : NULL;
 
-        return index > 0 ? late->frames[index - 1].frame_id : 0;
+        return frame ? frame->frame_id : 0;
 }
 
-bool late_names_is_full(const LateNames *late) {
-        return late->n >= FRAMES_MAX;
+bool late_names_is_full(const LateNames *late, const Process *process, uint64_t window) {
+        return late->n >= (window == UINT64_MAX ? LATE_NAMES_OF_NO_DUMP_MAX : LATE_NAMES_MAX) ||
+               process->n_late >= LATE_NAMES_OF_PROCESS_MAX;
 }
 
 int late_names_add(LateNames *late, Process *process, const LateFrame *frame) {
+        LateFrame *own = malloc(sizeof(*own));
         int r;
 
-        if (late->n == late->allocated) {
-                size_t allocated = MAX(late->allocated * 2, (size_t) 256);
-                LateFrame *frames = reallocarray(late->frames, allocated, sizeof(*frames));
-
-                if (!frames)
-                        return -ENOMEM;
-                late->frames = frames;
-                late->allocated = allocated;
-        }
-        r = table_put(&late->by_place, frame_key(frame), late->n + 1);
-        if (r < 0)
+        if (!own)
+                return -ENOMEM;
+        *own = *frame;
+        r = table_put(&late->by_place, frame_key(own), (uintptr_t) own);
+        if (r < 0) {
+                free(own);
                 return r;
-        late->frames[late->n++] = *frame;
+        }
+        own->next = process->late;
+        process->late = own;
         process->n_late++;
+        late->n++;
         return 0;
 }
 
@@ -56,26 +66,28 @@ static void close_frame(LateNames *late, LateFrame *f, uint64_t end) {
         (void) table_remove(&late->by_place, frame_key(f));
 }
 
-/* The last one takes its place. */
-static int remove_frame(LateNames *late, Process *process, size_t index) {
-        if (!late->frames[index].closed)
-                (void) table_remove(&late->by_place, frame_key(&late->frames[index]));
+/* The next one takes its place. */
+static void remove_frame(LateNames *late, Process *process, LateFrame **p) {
+        LateFrame *f = *p;
+
+        if (!f->closed)
+                (void) table_remove(&late->by_place, frame_key(f));
+        *p = f->next;
+        free(f);
         process->n_late--;
-        if (index == --late->n)
-                return 0;
-        late->frames[index] = late->frames[late->n];
-        if (late->frames[index].closed)
-                return 0;
-        return table_put(&late->by_place, frame_key(&late->frames[index]), index + 1);
+        late->n--;
 }
 
 /* Returns whether it was called otherwise, -EAGAIN: it is not known yet. */
-static int settle_frame(const LateFrame *f, Store *store, Process *process, bool final) {
+static int settle_frame(const LateFrame *f, Store *store, Process *process, bool final, bool look) {
         const char *name = NULL;
         uint64_t offset = 0;
-        int r;
+        int r = 0;
 
-        r = address_space_find_late_name(process->space, f->address, f->first, f->until, final, &name, &offset);
+        if (!look && !final)
+                return -EAGAIN;
+        if (look)
+                r = address_space_find_late_name(process->space, f->address, f->first, f->until, final, &name, &offset);
         if (r < 0)
                 return r;
         if (r == 0)
@@ -87,29 +99,25 @@ static int settle_frame(const LateFrame *f, Store *store, Process *process, bool
         return r < 0 ? r : 1;
 }
 
-int late_names_settle(LateNames *late, Store *store, Process *process, bool final) {
+int late_names_settle(LateNames *late, Store *store, Process *process, bool final, uint64_t deadline) {
         uint64_t end = address_space_get_late_end(process->space);
+        size_t looked_at = 0;
         bool any = false;
 
-        for (size_t i = 0; i < late->n && process->n_late > 0;) {
-                LateFrame *f = &late->frames[i];
+        for (LateFrame **p = &process->late; *p;) {
+                bool look = looked_at++ < SETTLED_LEAST || now_ns(CLOCK_MONOTONIC) < deadline;
                 int r;
 
-                if (f->program != process->program) {
-                        i++;
-                        continue;
-                }
-                close_frame(late, f, end);
-                r = settle_frame(f, store, process, final);
+                close_frame(late, *p, end);
+                r = settle_frame(*p, store, process, final, look);
                 if (r == -EAGAIN) {
-                        i++;
+                        p = &(*p)->next;
                         continue;
                 }
-                any |= r > 0;
-                if (r >= 0)
-                        r = remove_frame(late, process, i);
                 if (r < 0)
                         return r;
+                any |= r > 0;
+                remove_frame(late, process, p);
         }
         return any;
 }

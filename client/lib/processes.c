@@ -8,6 +8,7 @@
 
 #include <string.h>
 
+#include "late-names.h"
 #include "proc-file.h"
 #include "util.h"
 
@@ -38,6 +39,7 @@ static Process *process_free(Process *process) {
         if (!process)
                 return NULL;
         (void) address_space_free(process->space);
+        (void) late_frames_free(process->late);
         free(process->cmdline);
         free(process);
         return NULL;

@@ -19,6 +19,7 @@
 
 typedef struct Process Process;
 typedef struct Thread Thread;
+typedef struct LateFrame LateFrame;
 
 #define COMM_SIZE 17
 
@@ -51,7 +52,8 @@ struct Process {
         int64_t end; /* when, as in the store */
         bool gave_up; /* an address of it was looked up in vain */
         size_t n_waiting; /* samples that are not resolved yet */
-        size_t n_late; /* frames that may still get a name */
+        LateFrame *late; /* frames that may still get a name, newest first */
+        size_t n_late;
         bool kernel; /* the kernel's own: nothing is mapped, ever */
         Process *next_ended;
         Process *below; /* while rows are given: the child that is next */

@@ -16,6 +16,7 @@
 
 #include <cmocka.h>
 
+#include "late-names.h"
 #include "self-counts.h"
 #include "test-kernel-symbols.h"
 #include "test-recording-util.h"
@@ -31,6 +32,9 @@ struct Symbolizer {
         uint64_t window;    /* when it ends */
         bool names_changed; /* the next time it is asked */
         unsigned last_reads;
+        unsigned costs;      /* times that it was told what names have cost */
+        unsigned late_looks; /* for one name */
+        unsigned delay;      /* ms, of the next such look */
         int refresh_result;
         unsigned file; /* the one the next refresh finds */
         unsigned rewritten; /* the one that stands in the file that is told next, 0: none */
@@ -235,6 +239,10 @@ int address_space_read_last_names(AddressSpace *space, uint64_t deadline) {
         return 0;
 }
 
+void address_space_note_names_cost(AddressSpace *space, _unused_ uint64_t spent) {
+        space->symbolizer->costs++;
+}
+
 uint64_t address_space_get_late_end(const AddressSpace *space) {
         return space->symbolizer->window;
 }
@@ -242,6 +250,10 @@ uint64_t address_space_get_late_end(const AddressSpace *space) {
 int address_space_find_late_name(AddressSpace *space, uint64_t address, uint64_t first, uint64_t until, bool final,
                                  const char **ret_name, uint64_t *ret_offset) {
         assert_true(first <= until);
+        space->symbolizer->late_looks++;
+        if (space->symbolizer->delay > 0)
+                nanosleep(&(struct timespec){ .tv_nsec = space->symbolizer->delay * 1000000L }, NULL);
+        space->symbolizer->delay = 0;
         if (!space->symbolizer->told)
                 return final ? 0 : -EAGAIN;
         if (address >> 12 >= ELEMENTSOF(names))
@@ -979,6 +991,68 @@ static void test_last_names(void **state) {
         assert_int_equal(writer_get_rows(f->writer, &rows, &n), -EFBIG);
 }
 
+static void late_program(Fixture *f, uint32_t pid, uint64_t window, uint64_t first, unsigned n) {
+        f->symbolizer.window = window;
+        process_event(f, RINGSIDE_PROCESS_SEEN, pid, pid, 0, 500, "prog");
+        for (unsigned i = 0; i < n; i++)
+                sample(f, pid, pid, first + i, 0, RINGSIDE_WALK_COMPLETE);
+}
+
+/*
+ * No process has all the room for names that are to come, nor have all that have no dump. What has room is a frame of its
+ * own, and what has none is one with the same address of the others that have none.
+ */
+static void test_room_for_late_names(void **state) {
+        enum { MAX_OF_ONE = LATE_NAMES_OF_PROCESS_MAX, FULL = LATE_NAMES_OF_NO_DUMP_MAX / MAX_OF_ONE };
+        Fixture *f = *state;
+
+        f->weighed = true;
+        f->symbolizer.late = f->symbolizer.not_final = true;
+        for (unsigned i = 0; i < FULL; i++)
+                late_program(f, PID + i, UINT64_MAX, 0x1000, MAX_OF_ONE);
+        late_program(f, PID, 10000, 0x6000, 100);
+        f->symbolizer.names_changed = true; /* or it would be remembered what was there */
+        late_program(f, PID, 20000, 0x6000, 100);
+        late_program(f, PID + 20, UINT64_MAX, 0x7000, 10);
+        late_program(f, PID + 21, UINT64_MAX, 0x7000, 10);
+        f->symbolizer.names_changed = true;
+        late_program(f, PID + 21, 10000, 0x7000, 10);
+        f->symbolizer.names_changed = true;
+        late_program(f, PID + 21, 20000, 0x7000, 10);
+        process_event(f, RINGSIDE_PROCESS_EXEC, PID, PID, 0, 500, "other"); /* which makes room */
+        late_program(f, PID + 22, UINT64_MAX, 0x7100, 10);
+        late_program(f, PID + 23, UINT64_MAX, 0x7100, 10);
+        expect(f, "SELECT count(*) - 65536 FROM frame", "150"); /* 100 of the first, 10 without a dump, and 20, and 20 */
+}
+
+/* To settle names costs something, which is not spent where there is nothing new; and takes no longer than it may. */
+static void test_cost_of_late_names(void **state) {
+        Fixture *f = *state;
+
+        f->weighed = true;
+        f->symbolizer.late = f->symbolizer.not_final = true;
+        late_program(f, PID, 10000, 0x1000, 2000);
+        f->symbolizer.window = UINT64_MAX;
+        f->symbolizer.names_changed = true; /* but no dump has told more */
+        sample(f, PID, PID, 0x1000, 0, RINGSIDE_WALK_COMPLETE);
+        assert_int_equal(f->symbolizer.late_looks, 0);
+        assert_int_equal(f->symbolizer.costs, 0);
+        f->symbolizer.window = 20000;
+        f->symbolizer.names_changed = f->symbolizer.told = true;
+        f->symbolizer.delay = 150;
+        sample(f, PID, PID, 0x1000, 0, RINGSIDE_WALK_COMPLETE);
+        assert_int_equal(f->symbolizer.late_looks, 1024);
+        assert_int_equal(f->symbolizer.costs, 1);
+        /* The last time they have no name, which is not looked for. */
+        f->symbolizer.late_looks = 0;
+        late_program(f, PID, 30000, 0x1000, 100);
+        f->symbolizer.delay = 150;
+        process_event(f, RINGSIDE_PROCESS_EXEC, PID, PID, 0, 500, "other");
+        assert_int_equal(f->symbolizer.late_looks, 1024);
+        assert_int_equal(f->symbolizer.costs, 1);
+        expect(f, "SELECT count(name) FROM frame JOIN symbol ON symbol.id = symbol", "2048");
+}
+
 /* Nothing that is known by a file, or has its names, is left when it goes. */
 static void test_file_goes(void **state) {
         Fixture *f = *state;
@@ -1287,6 +1361,7 @@ int main(void) {
                 TEST(test_wait_and_contradict), TEST(test_wait_and_rewrite), TEST(test_wait_and_exec), TEST(test_wait_in_vain),
                 TEST(test_wait_is_bounded), TEST(test_mappings), TEST(test_stacks_in_a_row),
                 TEST(test_stacks_in_a_row_of_others), TEST(test_stacks_in_a_row_replaced), TEST(test_places_are_asked_for_once),
+                TEST(test_room_for_late_names), TEST(test_cost_of_late_names),
                 TEST(test_weights), TEST(test_late_names), TEST(test_told_of_jit), TEST(test_last_names), TEST(test_seen_after_its_end), TEST(test_file_goes),
                 cmocka_unit_test(test_functions_are_bounded),
         };

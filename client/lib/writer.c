@@ -36,8 +36,9 @@
 /* How long a sample waits: by what comes after it, and where nothing comes; both ns. */
 #define WAIT_STREAM UINT64_C(200000000)
 #define WAIT_WALL UINT64_C(350000000)
-/* Names that came late are read so long where a process goes, ns. */
+/* Names that came late, of a process that goes: so long they are read, and so long given, ns; and of all, at the end. */
 #define LAST_NAMES UINT64_C(100000000)
+#define LAST_NAMES_OF_ALL UINT64_C(2000000000)
 /* A stack as in a record, and its leaf. */
 #define FRAMES_MAX (255 + 1)
 
@@ -450,7 +451,7 @@ static int store_place(Writer *writer, Frame *f) {
 /* By a name that may still turn out to be another's; where there are too many of these, without one. */
 static int store_late(Writer *writer, Process *process, Frame *f, int64_t time) {
         const Resolved *resolved = &f->resolved;
-        bool full = late_names_is_full(&writer->late);
+        bool full = late_names_is_full(&writer->late, process, resolved->late_until);
         LateFrame late = {
                 .program = process->program,
                 .address = resolved->address,
@@ -725,15 +726,30 @@ static int resolve(Writer *writer, Process *process, const RingsideRecord *recor
 
 /* ---- samples ---- */
 
-static int settle_names(Writer *writer, Process *process, bool final) {
-        int r = 0;
+/* What it takes is a share of the time, as it is to read what is told. */
+static int settle_names(Writer *writer, Process *process) {
+        uint64_t start;
+        int r;
 
-        if (process->n_late == 0)
+        if (!process->late || address_space_get_late_end(process->space) == UINT64_MAX)
                 return 0;
-        if (final)
-                r = address_space_read_last_names(process->space, now_ns(CLOCK_MONOTONIC) + LAST_NAMES);
+        start = now_ns(CLOCK_MONOTONIC);
+        r = late_names_settle(&writer->late, writer->store, process, /* final= */ false, start + LAST_NAMES);
+        address_space_note_names_cost(process->space, now_ns(CLOCK_MONOTONIC) - start);
+        writer->renamed |= r > 0;
+        return MIN(r, 0);
+}
+
+/* By the deadline, ns CLOCK_MONOTONIC, however much there is. */
+static int settle_last_names(Writer *writer, Process *process, uint64_t deadline) {
+        int r;
+
+        if (!process->late)
+                return 0;
+        r = address_space_read_last_names(process->space, MIN(deadline, now_ns(CLOCK_MONOTONIC) + LAST_NAMES));
         if (r >= 0)
-                r = late_names_settle(&writer->late, writer->store, process, final);
+                r = late_names_settle(&writer->late, writer->store, process, /* final= */ true,
+                                      MIN(deadline, now_ns(CLOCK_MONOTONIC) + LAST_NAMES));
         writer->renamed |= r > 0;
         return MIN(r, 0);
 }
@@ -752,7 +768,7 @@ static int sample_resolve(Writer *writer, Process *process, const RingsideRecord
                 return r;
         if (r > 0) {
                 process_invalidate(&writer->processes, process);
-                r = settle_names(writer, process, /* final= */ false);
+                r = settle_names(writer, process);
                 if (r < 0)
                         return r;
         }
@@ -824,7 +840,7 @@ static int settle_process(Process *process, Writer *writer) {
 static int leave_process(Process *process, void *userdata) {
         int r = settle_process(process, userdata);
 
-        return r < 0 ? r : settle_names(userdata, process, /* final= */ true);
+        return r < 0 ? r : settle_last_names(userdata, process, UINT64_MAX);
 }
 
 /* Stores what has waited, up to the first that still does. now: ns CLOCK_MONOTONIC, 0: not looked at. */
@@ -991,13 +1007,14 @@ void writer_let_go(Writer *writer) {
 }
 
 int writer_flush(Writer *writer) {
+        uint64_t deadline = now_ns(CLOCK_MONOTONIC) + LAST_NAMES_OF_ALL;
         TableEntry entry;
         size_t pos = 0;
         int r;
 
         r = drain(writer, 0, /* all= */ true);
         while (r >= 0 && writer->late.n > 0 && table_next(&writer->processes.by_pid, &pos, &entry))
-                r = settle_names(writer, (Process *) (uintptr_t) entry.value, /* final= */ true);
+                r = settle_last_names(writer, (Process *) (uintptr_t) entry.value, deadline);
         return r;
 }
 
