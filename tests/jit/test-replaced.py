@@ -2,8 +2,8 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
 """
 Code that takes the place of other code, and code that moves, many times a second: each sample has the name of what was
-there at its time, or, where that is told too late to be known, none. Who called it is known for sure. Runs inside
-bus-env.
+there at its time, or, where that is told too late to be known, none, which on a busy machine may be most of them. Who
+called it is known for sure. Runs inside bus-env.
 """
 
 import concurrent.futures
@@ -13,11 +13,11 @@ import tempfile
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "truth"))
 
-from truth import Recording, as_user, check, check_shares, exit_status, workload  # pylint: disable=wrong-import-position
+from truth import Recording, as_user, check, exit_status, workload  # pylint: disable=wrong-import-position
 
 SHARES = {"made_half": 50.0, "made_third": 33.3, "made_sixth": 16.7}
 POINTS = 5.0
-NAMED_LEAST = 75.0  # percent: on a busy machine it takes a while until the dump is found
+NAMED_LEAST = 10.0  # percent, however late the dump is found, and read
 SECONDS = 2
 # In a time namespace, where the times that are told are another clock's.
 OTHER_TIME = ["unshare", "--user", "--map-root-user", "--fork", "--time", "--monotonic=100000"]
@@ -33,6 +33,17 @@ def shares(recording):
     report = recording.report("function")
     check(report["samples"] > 500, f"{report['samples']} samples")
     return {row["name"]: 100.0 * row["self_samples"] / report["samples"] for row in report["rows"] if row["file"] == "[jit]"}
+
+
+def check_named(title, found):
+    """Those without a name may be of any of the functions, and no others."""
+    samples = sum(found.values())
+    named = {name: 100.0 * found.get(name, 0.0) / samples if samples else 0.0 for name in SHARES}
+    unnamed = max(0.0, 100.0 - sum(named.values()))
+    check(unnamed <= 100.0 - NAMED_LEAST, f"{title}: {unnamed:.1f} % have no name, to be {100.0 - NAMED_LEAST} % at most")
+    for name, share in SHARES.items():
+        check(share - unnamed - POINTS <= named[name] <= share + POINTS,
+              f"{title}: {name} has {named[name]:.1f} %, to be {share:.1f} % but for those without a name")
 
 
 def check_callers(title, recording):
@@ -58,10 +69,7 @@ def main():
             recordings = {title: run.result() for title, run in runs.items()}
             late = late.result()
         for title, recording in recordings.items():
-            found = shares(recording)
-            named = sum(found.get(name, 0.0) for name in SHARES)
-            check(named >= NAMED_LEAST, f"{title}: {named:.1f} % have a name, to be {NAMED_LEAST} % at least")
-            check_shares(title, {name: share * 100.0 / named for name, share in found.items()} if named else {}, SHARES, POINTS)
+            check_named(title, shares(recording))
             check_callers(title, recording)
 
         check_callers("told late", late)
