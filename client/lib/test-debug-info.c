@@ -223,6 +223,8 @@ static void test_rust(_unused_ void **state) {
 
 static void test_assembly(_unused_ void **state) {
         check("assembly", "at_assembly", CHAIN({ "main", "/assembly.s", 8 }));
+        /* Clang's assembler says of what is a function only that it is a label. */
+        check("clang-assembly", "at_assembly", CHAIN({ NULL, "/assembly.s", 8 }));
 }
 
 /* -ENOENT: it is in no file. */
