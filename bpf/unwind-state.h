@@ -22,7 +22,7 @@ const volatile __u64 user_address_bits = USER_ADDRESS_MASK;
 static __always_inline int unwind_read_bytes(void *ret, __u32 size, __u64 address) {
         __u64 mask = USER_ADDRESS_MASK;
 
-        if (address >= TASK_SIZE_MAX - size)
+        if (address > TASK_SIZE_MAX - size)
                 return -1;
         asm volatile("%0 &= %1" : "+r"(address) : "r"(mask));
         return bpf_probe_read_user(ret, size, (void *) address);
@@ -35,14 +35,11 @@ static __always_inline int unwind_read(__u64 *ret, __u64 address) {
 /* The same of an aligned word of the stack; most come together with one that was read before (unwind.h). */
 static int unwind_read_stack(__u64 *ret, __u64 address);
 
-#include "unwind-step.h"
+/* Of the stack that is walked (unwind.h). */
+int unwind_read_part(__u64 address);
 
-/*
- * So much of the stack is read at once: several frames of most programs. A power of two that pages are a multiple of: a part can
- * be read wherever one word of it can.
- */
-#define UNWIND_PART 512
-#define UNWIND_NO_PART 1 /* no multiple of it */
+#include "unwind-part.h"
+#include "unwind-step.h"
 
 struct unwind {
         struct unwind_state state;
@@ -53,8 +50,7 @@ struct unwind {
         struct rs_table_mapping mapping; /* of the last frame; a copy */
         __u64 lookup;     /* the address that a mapping is looked for, or a page, or a row */
         __u64 page[2];    /* as in the tables; and nothing */
-        __u64 part_at;    /* the address of the part of the stack that is here; UNWIND_NO_PART */
-        __u64 part[UNWIND_PART / sizeof(__u64)];
+        struct unwind_part part; /* of the stack */
         __u64 list;       /* where the mappings of the process begin, in bytes */
         __u64 n_list;
         __u64 key;        /* of the process, and of this list of its mappings */

@@ -149,27 +149,17 @@ __noinline int unwind_look_at_signal(void) {
 
 /* ---- the walk ---- */
 
-/* Reads the part of the stack that a word is in. A function of its own: most words are in the last one. */
+/* A function of its own: most words are in the last part. */
 __noinline int unwind_read_part(__u64 address) {
         struct scratch *s = scratch_get();
 
-        if (!has_tables || !s)
-                return -1;
-        address &= -UNWIND_PART;
-        s->unwind.part_at = UNWIND_NO_PART;
-        if (unwind_read_bytes(s->unwind.part, sizeof(s->unwind.part), address) != 0)
-                return -1;
-        s->unwind.part_at = address;
-        return 0;
+        return has_tables && s ? unwind_part_fill(&s->unwind.part, address) : -1;
 }
 
 static __always_inline int unwind_read_stack(__u64 *ret, __u64 address) {
         struct scratch *s = scratch_get();
 
-        if (!s || ((address & -UNWIND_PART) != s->unwind.part_at && unwind_read_part(address) != 0))
-                return -1;
-        *ret = s->unwind.part[(address & (UNWIND_PART - 1)) / sizeof(*ret)];
-        return 0;
+        return s ? unwind_part_read(&s->unwind.part, ret, address) : -1;
 }
 
 /*
@@ -543,7 +533,7 @@ static __always_inline void unwind_walk(struct scratch *s, struct sample_context
         u->untold = false;
         u->ask = 0;
         u->mapping.start = u->mapping.end = 0;
-        u->part_at = UNWIND_NO_PART;
+        u->part.at = UNWIND_NO_PART;
         u->state.known = UNWIND_REGISTERS_KNOWN;
         if (CONTEXT_IS_USER(ctx)) {
                 UNWIND_TAKE_REGISTERS(&u->state, UNWIND_CONTEXT(ctx));

@@ -38,13 +38,14 @@ enum {
 typedef struct Recorded {
         UnwindTable *table;
         uint64_t words[WORDS]; /* from STACK on */
+        uint64_t hidden;       /* one that cannot be read; 0: none */
 } Recorded;
 
 static int read_word(void *userdata, uint64_t address, uint64_t *ret) {
         const Recorded *recorded = userdata;
         uint64_t offset = address - STACK;
 
-        if (offset / 8 >= WORDS || offset % 8 != 0)
+        if (offset / 8 >= WORDS || offset % 8 != 0 || (recorded->hidden != 0 && offset / 8 == recorded->hidden))
                 return -EFAULT;
         *ret = recorded->words[offset / 8];
         return 0;
@@ -320,6 +321,72 @@ static void test_rows_aarch64(_unused_ void **state) {
         assert_int_equal(seen.flags, RS_RULE_SIGNAL | RS_RULE_SAVES | RS_RULE_PAC);
 }
 
+/* Words of parts. */
+
+#define PART_WORDS (sizeof(((WalkPart *) NULL)->words) / 8)
+_Static_assert(STACK % (8 * PART_WORDS) == 0 && WORDS == 2 * PART_WORDS, "two parts");
+
+/* A stack whose words are their numbers; and how many were read so far. */
+typedef struct Numbers {
+        uint64_t hidden; /* which cannot be read */
+        size_t n_reads;
+        WalkPart part;
+} Numbers;
+
+static int read_number(void *userdata, uint64_t address, uint64_t *ret) {
+        Numbers *numbers = userdata;
+
+        numbers->n_reads++;
+        *ret = (address - STACK) / 8;
+        return *ret >= WORDS || *ret == numbers->hidden ? -EFAULT : 0;
+}
+
+/* That one can be read or not, and costs so many reads. */
+static void expect(Numbers *numbers, uint64_t number, bool good, size_t n_reads) {
+        const Walk walk = { .read = read_number, .userdata = numbers, .part = &numbers->part };
+        uint64_t word;
+
+        numbers->n_reads = 0;
+        assert_int_equal(walk_read_stack(&walk, STACK + 8 * number, &word) == 0, good);
+        assert_int_equal(numbers->n_reads, n_reads);
+        if (good)
+                assert_int_equal(word, number);
+}
+
+static void test_parts(_unused_ void **state) {
+        Numbers numbers = { .hidden = WORDS, .part.at = WALK_NO_PART };
+
+        expect(&numbers, 5, true, PART_WORDS);
+        for (size_t i = 0; i < PART_WORDS; i++)
+                expect(&numbers, i, true, 0);
+        expect(&numbers, PART_WORDS, true, PART_WORDS);
+        expect(&numbers, WORDS - 1, true, 0);
+        expect(&numbers, PART_WORDS - 1, true, PART_WORDS);
+        expect(&numbers, 0, true, 0);
+}
+
+/* Whose words are read one by one; and what was there before is there no more. */
+static void test_part_that_is_not_whole(_unused_ void **state) {
+        Numbers numbers = { .hidden = PART_WORDS + 6, .part.at = WALK_NO_PART };
+
+        expect(&numbers, 5, true, PART_WORDS);
+        expect(&numbers, PART_WORDS, true, 7 + 1);
+        expect(&numbers, PART_WORDS, true, 7 + 1);
+        expect(&numbers, WORDS - 1, true, 7 + 1);
+        expect(&numbers, 5, true, PART_WORDS);
+        expect(&numbers, PART_WORDS + 6, false, 7 + 1);
+        expect(&numbers, 5, true, PART_WORDS);
+        expect(&numbers, WORDS, false, 1 + 1);
+        expect(&numbers, 6, true, PART_WORDS);
+        /* First and last of a part. */
+        numbers.hidden = 0;
+        expect(&numbers, PART_WORDS, true, PART_WORDS);
+        expect(&numbers, 1, true, 1 + 1);
+        numbers.hidden = PART_WORDS - 1;
+        expect(&numbers, 0, true, PART_WORDS + 1);
+        expect(&numbers, PART_WORDS - 1, false, PART_WORDS + 1);
+}
+
 /* Whole stacks. */
 
 static void check_walk(Recorded *recorded, WalkStep step, const WalkState *leaf, const uint64_t *expected, size_t n,
@@ -364,6 +431,10 @@ static void test_walk_x86_64(_unused_ void **state) {
         recorded_init(&recorded, "x86-64");
         record_x86_64(&recorded, &leaf);
         check_walk(&recorded, walk_step_x86_64, &leaf, expected, ELEMENTSOF(expected), RS_WALK_COMPLETE);
+        /* One beside those that it needs. */
+        recorded.hidden = 100;
+        check_walk(&recorded, walk_step_x86_64, &leaf, expected, ELEMENTSOF(expected), RS_WALK_COMPLETE);
+        recorded.hidden = 0;
         recorded.words[91] = 0x600000;
         {
                 const uint64_t astray[] = {0x410083, 0x410340, 0x43001b, 0x4101c3, 0x410083, 0x600000};
@@ -451,6 +522,8 @@ int main(void) {
                 cmocka_unit_test(test_rows_x86_64),
                 cmocka_unit_test(test_far),
                 cmocka_unit_test(test_rows_aarch64),
+                cmocka_unit_test(test_parts),
+                cmocka_unit_test(test_part_that_is_not_whole),
                 cmocka_unit_test(test_walk_x86_64),
                 cmocka_unit_test(test_carried),
                 cmocka_unit_test(test_depth),

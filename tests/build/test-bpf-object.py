@@ -23,8 +23,8 @@ from flow import Flow
 MAP_UPDATE_ELEM, MAP_DELETE_ELEM, RINGBUF_DISCARD, PROBE_READ_USER = 2, 3, 133, 112
 RINGBUF_OUTPUT = 130
 # Where tables say which word of it is looked at, or written to; and the arrays that these words are of.
-SCRATCH_BY_TABLES = ("unwind_turn",)
-ARRAYS = (("unwind", "state", "regs"), ("unwind", "part"), ("frames",))
+SCRATCH_BY_TABLES = ("unwind_turn", "unwind_read_part")
+ARRAYS = (("unwind", "state", "regs"), ("unwind", "part", "words"), ("frames",))
 CALLS = r"== (232|-1811939328|2483027968)\b"  # call rel32 of x86-64, bl of aarch64
 
 

@@ -1,12 +1,21 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 
-/* Two coroutines on stacks of their own, which take turns with each other and with main. */
+/*
+ * Two coroutines on stacks of their own, which take turns with each other and with main. The first one's is the highest that there
+ * can be: its frames are in the last bytes of all that a user has.
+ */
 
+#include <sys/mman.h>
 #include <ucontext.h>
 
 #include "chain.h"
 
 #define STACK_SIZE 65536
+#if defined(__x86_64__)
+#define USER_END 0x7ffffffff000
+#else
+#define USER_END 0x1000000000000
+#endif
 
 static ucontext_t in_main, in_first, in_second;
 
@@ -41,6 +50,14 @@ static CHAINED uint64_t take_turns(uint64_t x) {
         return chain_after(main_leaf(x));
 }
 
+/* Without randomization it is where main's is. */
+static char *highest_stack(char *otherwise) {
+        char *stack = mmap((char *) USER_END - STACK_SIZE, STACK_SIZE, PROT_READ | PROT_WRITE,
+                           MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED_NOREPLACE, -1, 0);
+
+        return stack == MAP_FAILED ? otherwise : stack;
+}
+
 static void make(ucontext_t *context, char *stack, void (*function)(void)) {
         getcontext(context);
         context->uc_stack.ss_sp = stack;
@@ -54,7 +71,7 @@ int main(int argc, char **argv) {
         double seconds = spin_seconds(argc, argv);
 
         chain_wait();
-        make(&in_first, stacks[0], first_coroutine);
+        make(&in_first, highest_stack(stacks[0]), first_coroutine);
         make(&in_second, stacks[1], second_coroutine);
         return spin_end(chain_repeat(seconds, take_turns));
 }
