@@ -43,6 +43,8 @@
 #define INTERVAL_MAX (40 * NSEC_PER_MSEC)
 #define SHARE 100
 #define SHARE_MIN 20
+/* With more than two thousand mappings that is too long. So who was not read for a while is sooner, until it has used that up. */
+#define SAVED_MAX (1000 * NSEC_PER_MSEC)
 /* After an exec: the first reading that follows, each next one after twice the time. */
 #define FOLLOW_MIN (2 * NSEC_PER_MSEC)
 #define FOLLOW_UPS 5
@@ -87,6 +89,7 @@ struct Process {
         uint64_t read_due, touch_due; /* 0: not planned */
         uint64_t next;       /* not before, for what a sample asks */
         uint64_t interval;
+        uint64_t paid;       /* what was read so far is the share of the time until then */
         uint64_t retry_interval;
         unsigned follow_ups; /* still to come */
         uint64_t follow_interval;
@@ -412,7 +415,8 @@ static void plan_next(Unwinder *u, Process *process, bool changed, uint64_t cost
         uint64_t t = now_ns(CLOCK_MONOTONIC);
 
         process->interval = changed ? INTERVAL_MIN : MIN(process->interval * 2, INTERVAL_MAX);
-        process->next = t + MAX(process->interval, MIN(cost * SHARE, MAX(INTERVAL_MAX, cost * SHARE_MIN)));
+        process->paid = MAX(process->paid, t) + cost * SHARE_MIN;
+        process->next = MAX(t + MAX(process->interval, MIN(cost * SHARE, INTERVAL_MAX)), process->paid - MIN(process->paid, SAVED_MAX));
         if (process->follow_ups > 0 && may_spend(u)) {
                 want_reading(u, process, t + MAX(process->follow_interval, cost * FOLLOW_SHARE));
                 process->follow_ups--;

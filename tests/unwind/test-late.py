@@ -3,7 +3,8 @@
 """
 How soon there are tables for what begins to run: a program after its exec, a child after its fork, a library after it was
 loaded, also where another one was before, in the same file even, or much else is mapped. Until then stacks are truncated, and
-say so; at no time are they wrong. Runs inside bus-env.
+say so; at no time are they wrong. Each is tried several times, for half of which it is within the goal, by the clock:
+on a busy machine, too, where it took 4 ms at most at a load of thirty. Runs inside bus-env.
 """
 
 import os
@@ -17,12 +18,12 @@ from unwinding import COMPLETE, EXACT_PERCENT, MAIN, PROGRAMS, check_stacks, pro
 from truth import check, exit_status
 
 # Whoever shares the machine may take the CPU from the client for longer than that once; not each time.
-AFTER_EXEC = 0.2
 AFTER_START = 0.05
 AT_MOST = 0.5
 AWAY = 0.1
-REPEATS = 3
-MANY = 1000
+PROGRAMS_IN_TURN = 9
+# Some four milliseconds to read, a twentieth of which is more than the goal.
+MANY = 4000
 # Of a short run what it takes to load is a part.
 SHORT_PERCENT = 95
 # Of one of two that have the same time each, thrice. With the name of the other's one time it would have 67.
@@ -34,26 +35,27 @@ SAMPLES = """SELECT sample.time, walk_end & 15, process.id FROM sample JOIN thre
 
 
 def truncated_times(recording, away=AWAY):
-    """Seconds for which stacks were truncated each time, by process, and apart where there was no such for a while."""
+    """
+    Seconds for which stacks were truncated each time, by process, and apart where there was no such for a while; 0 for a process
+    of which none was.
+    """
     with sqlite3.connect(f"file:{recording.path}?mode=ro", uri=True) as db:
         rows = [(time / 1e9, end, process) for time, end, process in db.execute(SAMPLES)]
     times = {}
     for time, end, process in rows:
+        spans = times.setdefault(process, [])
         if end != COMPLETE:
-            spans = times.setdefault(process, [])
             if not spans or time - spans[-1][1] > away:
                 spans.append([time, time])
             spans[-1][1] = time
-    return [last - first + 0.001 for spans in times.values() for first, last in spans]
+    return [last - first + 0.001 for spans in times.values() for first, last in spans] + [0] * list(times.values()).count([])
 
 
-def check_times(title, times, goal):
-    if not times:
-        check(True, f"{title}: never truncated")
-        return
-    check(statistics.median(times) <= goal, f"{title}: truncated for {1e3 * statistics.median(times):.0f} ms, to be at most "
-          f"{1e3 * goal:.0f}")
-    check(max(times) <= AT_MOST, f"{title}: {len(times)} times, at most {1e3 * max(times):.0f} ms")
+def check_times(title, times, least=1):
+    check(len(times) >= least, f"{title}: looked at {len(times)} times, to be {least} or more")
+    check(statistics.median(times) <= AFTER_START,
+          f"{title}: truncated for {1e3 * statistics.median(times):.0f} ms, to be at most {1e3 * AFTER_START:.0f}")
+    check(max(times) <= AT_MOST, f"{title}: at most {1e3 * max(times):.0f} ms")
 
 
 def check_never_wrong(title, recording, expected, percent=EXACT_PERCENT):
@@ -63,18 +65,15 @@ def check_never_wrong(title, recording, expected, percent=EXACT_PERCENT):
 
 
 def test_exec(directory):
-    times = []
-    for i in range(REPEATS):
-        recording = record(directory, f"exec-{i}", program("plain"), "1")
-        check_never_wrong("exec", recording, {PLAIN: 95})
-        times += truncated_times(recording)
-    check_times("exec", times, AFTER_EXEC)
+    recording = record(directory, "exec", "/bin/sh", "-c", f"for i in $(seq {PROGRAMS_IN_TURN}); do {program('plain')} 0.2 || exit 1; done")
+    check_never_wrong("exec", recording, {PLAIN: SHORT_PERCENT}, SHORT_PERCENT)
+    check_times("exec", truncated_times(recording), PROGRAMS_IN_TURN)
 
 
 def test_fork(directory):
     recording = record(directory, "fork", program("plain"), "0.4", "fork")
     check_never_wrong("fork", recording, {PLAIN: 95})
-    check_times("fork", truncated_times(recording), AFTER_START)
+    check_times("fork", truncated_times(recording))
 
 
 LIBRARIES = [os.path.join(PROGRAMS, f"libchain-late-{name}.so") for name in "ab"]
@@ -84,7 +83,7 @@ def test_load(directory, name, seconds, *more, away=AWAY):
     recording = record(directory, name, program("late"), seconds, *LIBRARIES, *more)
     expected = {f"{MAIN};load_and_run;late_{name};late_inner_{name}(;called_back)?": 40 for name in "ab"}
     check_never_wrong(name, recording, expected, EXACT_PERCENT if float(seconds) >= 3 else SHORT_PERCENT)
-    check_times(name, truncated_times(recording, away), AFTER_START)
+    check_times(name, truncated_times(recording, away))
     show_others(stacks(recording), expected)
 
 
@@ -101,7 +100,7 @@ def test_same_file(directory):
         inner = f"late_inner_{name}"  # which are at the same place in both
         share = 100 * sum(n for stack, n in found.items() if inner in stack.split(";")) / max(1, sum(found.values()))
         check(share <= SAME_PERCENT, f"load from the same file: {inner} has {share:.1f} %, to be {SAME_PERCENT} % at most")
-    check_times("load from the same file", truncated_times(recording), AFTER_START)
+    check_times("load from the same file", truncated_times(recording))
     show_others(found, expected)
 
 
