@@ -43,7 +43,7 @@
 #define INTERVAL_MAX (40 * NSEC_PER_MSEC)
 #define SHARE 100
 #define SHARE_MIN 20
-/* With more than two thousand mappings that is too long. So who was not read for a while is sooner, until it has used that up. */
+/* With thousands of mappings that is too late. So who was not read for a while is as soon as others, until that is used up. */
 #define SAVED_MAX (1000 * NSEC_PER_MSEC)
 /* After an exec: the first reading that follows, each next one after twice the time. */
 #define FOLLOW_MIN (2 * NSEC_PER_MSEC)

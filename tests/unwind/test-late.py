@@ -22,7 +22,7 @@ AFTER_START = 0.05
 AT_MOST = 0.5
 AWAY = 0.1
 PROGRAMS_IN_TURN = 9
-# Some four milliseconds to read, a twentieth of which is more than the goal.
+# It takes some milliseconds to read what is mapped then.
 MANY = 4000
 # Of a short run what it takes to load is a part.
 SHORT_PERCENT = 95
