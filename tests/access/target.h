@@ -23,7 +23,7 @@ int step_fork_exec(char *argument, char **rest);  /* PATH: the same in a child, 
 
 /* busy.c: what is done. */
 int step_hold(char *argument, char **rest);       /* says "ready" and waits for the end */
-int step_burn(char *argument, char **rest);       /* MSEC of CPU, once the gate is open */
+int step_burn(char *argument, char **rest);       /* MSEC of CPU, its thread's too, once the gate is open */
 int step_spin(char *argument, char **rest);       /* until the end, churning processes, threads and names */
 int step_thread(char *argument, char **rest);     /* NAME: a thread that stays as it is now and spins */
 int step_pty(char *argument, char **rest);        /* keeps a kernel worker busy */
