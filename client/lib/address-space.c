@@ -326,36 +326,53 @@ static int update_perf_map(AddressSpace *space) {
         return r;
 }
 
+typedef struct Spent {
+        uint64_t start, cpu; /* ns CLOCK_MONOTONIC, and of this thread's CPU time */
+} Spent;
+
+static Spent spent_begin(void) {
+        return (Spent){ now_ns(CLOCK_MONOTONIC), now_ns(CLOCK_THREAD_CPUTIME_ID) };
+}
+
+/* To wait for a processor costs nobody anything; but who waits for long waits for a file. ns */
+static uint64_t spent_get(const Spent *spent) {
+        uint64_t time = now_ns(CLOCK_MONOTONIC) - spent->start;
+
+        return time < JIT_INTERVAL ? now_ns(CLOCK_THREAD_CPUTIME_ID) - spent->cpu : time;
+}
+
 /* dir NULL: to be opened where it is needed. To look for a file takes longer than to look at one. 0 or -ENOMEM. */
 static int look_for_perf_map(AddressSpace *space, ProcessDir *dir) {
-        uint64_t start = now_ns(CLOCK_MONOTONIC), spent;
+        uint64_t spent;
+        Spent begin;
         int r;
 
-        if (start < space->next_map_look)
+        if (now_ns(CLOCK_MONOTONIC) < space->next_map_look)
                 return 0;
+        begin = spent_begin();
         r = update_perf_map(space);
         if (!space->perf_map || r == -ESTALE) {
                 r = dir ? open_perf_map(space, dir) : open_perf_map_by_pid(space);
                 if (r >= 0)
                         r = update_perf_map(space);
         }
-        spent = now_ns(CLOCK_MONOTONIC) - start;
-        space->next_map_look = start + spent + MAX(JIT_INTERVAL, spent * JIT_PATIENCE);
+        spent = spent_get(&begin);
+        space->next_map_look = now_ns(CLOCK_MONOTONIC) + MAX(JIT_INTERVAL, spent * JIT_PATIENCE);
         return r == -ENOMEM ? r : 0;
 }
 
 /* What was written since may be what was sampled. 0 or -ENOMEM. */
 static int read_on(AddressSpace *space) {
-        uint64_t start = now_ns(CLOCK_MONOTONIC), spent;
         int dump, map;
+        Spent begin;
 
-        if (start < space->next_jit_read)
+        if (now_ns(CLOCK_MONOTONIC) < space->next_jit_read)
                 return 0;
+        begin = spent_begin();
         space->jit_read_at = now_ns(CLOCK_BOOTTIME);
-        dump = update_jitdump(space, start + JIT_READING_MAX);
+        dump = update_jitdump(space, begin.start + JIT_READING_MAX);
         map = update_perf_map(space);
-        spent = now_ns(CLOCK_MONOTONIC) - start;
-        space->next_jit_read = start + spent + spent * JIT_PATIENCE;
+        space->next_jit_read = now_ns(CLOCK_MONOTONIC) + spent_get(&begin) * JIT_PATIENCE;
         return dump == -ENOMEM || map == -ENOMEM ? -ENOMEM : 0;
 }
 
