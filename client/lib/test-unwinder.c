@@ -682,7 +682,7 @@ static void test_exec_untold(void **state) {
 
         note(f, &child, RINGSIDE_PROCESS_SEEN, 1);
         assert_true(wait_for(f, &child, has_address, libc));
-        pause_ms(50);
+        assert_true(wait_for(f, &child, has_read, 1)); /* the rest, too */
         __atomic_store_n(&find_slot(f, &child)->list, 0, __ATOMIC_RELEASE);
         child_do(&child, 'l');
         pause_ms(100);
