@@ -150,7 +150,7 @@ static char *hex(Pprof *p, const uint8_t *bytes, size_t n) {
 }
 
 static uint64_t put_mapping(Pprof *p, uint32_t file) {
-        const SnapshotFile *f = &p->snapshot.files[file];
+        const RecordedFile *f = &p->snapshot.files[file];
         Pprof__Mapping *m;
         const char *id;
 

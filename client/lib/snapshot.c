@@ -150,17 +150,19 @@ static int thread_row(sqlite3_stmt *row, void *userdata) {
 static int file_row(sqlite3_stmt *row, void *userdata) {
         Loader *loader = userdata;
         Snapshot *s = loader->snapshot;
-        SnapshotFile *file;
+        RecordedFile *file;
 
         if (!row_is_next(row, s->n_files))
                 return RINGSIDE_E_RECORDING;
-        if (array_extend(&s->files, &s->n_files, sizeof(SnapshotFile)) < 0)
+        if (array_extend(&s->files, &s->n_files, sizeof(RecordedFile)) < 0)
                 return -ENOMEM;
         file = &s->files[s->n_files - 1];
         file->path = take_string(loader, row, 1);
         if (!file->path)
                 return no_string(loader);
         file->size = MAX(row_integer(row, 2, 0, INT64_MAX), 0);
+        file->device = (uint64_t) sqlite3_column_int64(row, 4);
+        file->inode = (uint64_t) sqlite3_column_int64(row, 5);
         if (sqlite3_column_type(row, 3) == SQLITE_BLOB) {
                 const void *id = sqlite3_column_blob(row, 3);
                 size_t len = sqlite3_column_bytes(row, 3);
@@ -697,7 +699,7 @@ static int choose_stacks(Loader *loader) {
 static int reserve_none(Snapshot *s) {
         if (array_extend(&s->processes, &s->n_processes, sizeof(SnapshotProcess)) < 0 ||
             array_extend(&s->threads, &s->n_threads, sizeof(SnapshotThread)) < 0 ||
-            array_extend(&s->files, &s->n_files, sizeof(SnapshotFile)) < 0 ||
+            array_extend(&s->files, &s->n_files, sizeof(RecordedFile)) < 0 ||
             array_extend(&s->frames, &s->n_frames, sizeof(SnapshotFrame)) < 0 ||
             array_extend(&s->stacks, &s->n_stacks, sizeof(SnapshotStack)) < 0 ||
             array_extend(&s->targets, &s->n_targets, sizeof(SnapshotTarget)) < 0 ||
@@ -769,7 +771,7 @@ static int load(Loader *loader, RingsideError *error) {
                 { 2, 0, "SELECT id,pid,comm,inner_pid FROM process ORDER BY id", process_row },
                 { 1, 1, "SELECT id,pid,comm,NULL FROM process ORDER BY id", process_row },
                 { 1, 0, "SELECT id,process,tid,comm FROM thread ORDER BY id", thread_row },
-                { 1, 0, "SELECT id,path,size,build_id FROM file ORDER BY id", file_row },
+                { 1, 0, "SELECT id,path,size,build_id,device,inode FROM file ORDER BY id", file_row },
                 { 3, 0, "SELECT id,name,file,start,kernel FROM function ORDER BY id", function_row },
                 { 3, 0, "SELECT id,function,offset FROM place ORDER BY id", place_row },
                 { 4, 0, "SELECT id,path FROM source ORDER BY id", source_row },

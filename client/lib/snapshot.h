@@ -12,6 +12,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "recorded-file.h"
 #include "recording.h"
 #include "ringside.h"
 #include "util.h"
@@ -27,13 +28,6 @@ typedef struct SnapshotThread {
         int64_t tid;
         char *comm;
 } SnapshotThread;
-
-typedef struct SnapshotFile {
-        char *path;
-        uint64_t size;
-        uint8_t build_id[64];
-        size_t build_id_len;
-} SnapshotFile;
 
 typedef struct SnapshotFrame {
         uint32_t file;
@@ -75,7 +69,7 @@ typedef struct SnapshotSum {
 typedef struct Snapshot {
         SnapshotProcess *processes;
         SnapshotThread *threads;
-        SnapshotFile *files;
+        RecordedFile *files;
         SnapshotFrame *frames;
         SnapshotStack *stacks;
         SnapshotTarget *targets;

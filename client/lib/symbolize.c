@@ -6,17 +6,14 @@
  * wherever this ends early.
  */
 
-#include <fcntl.h>
 #include <inttypes.h>
 #include <string.h>
-#include <sys/stat.h>
-#include <sys/sysmacros.h>
 
 #include "debug-file.h"
 #include "debug-worker.h"
 #include "error.h"
 #include "lines-cache.h"
-#include "process-dir.h"
+#include "recorded-file.h"
 #include "recording.h"
 #include "schema.h"
 #include "store.h"
@@ -26,13 +23,6 @@
 #define ID_MAX INT32_MAX
 #define BUSY_BEGIN_MS 100
 #define BUSY_COMMIT_MS 5000
-
-typedef struct File {
-        char *path;
-        uint64_t device, inode, size; /* device as in the recording */
-        uint8_t build_id[ELF_BUILD_ID_MAX];
-        size_t build_id_len;
-} File;
 
 typedef struct Place {
         uint32_t id, file;
@@ -57,7 +47,7 @@ typedef struct Symbolize {
         RingsideSymbolizeStatistics statistics;
         RingsideError *error;
 
-        File *files; /* by id - 1 */
+        RecordedFile *files; /* by id - 1 */
         size_t n_files, n_files_allocated;
         Place *places; /* by file, then address */
         size_t n_places, n_places_allocated;
@@ -103,14 +93,14 @@ static int grow(void *array, size_t n, size_t *allocated, size_t size) {
 
 static int file_row(sqlite3_stmt *row, void *userdata) {
         Symbolize *s = userdata;
-        File *file;
+        RecordedFile *file;
 
         if (row_integer(row, 0, 1, ID_MAX) != (int64_t) s->n_files + 1)
                 return RINGSIDE_E_RECORDING;
-        if (grow(&s->files, s->n_files, &s->n_files_allocated, sizeof(File)) < 0)
+        if (grow(&s->files, s->n_files, &s->n_files_allocated, sizeof(RecordedFile)) < 0)
                 return -ENOMEM;
         file = &s->files[s->n_files];
-        *file = (File){
+        *file = (RecordedFile){
                 .path = row_string(row, 1),
                 .device = (uint64_t) sqlite3_column_int64(row, 2),
                 .inode = (uint64_t) sqlite3_column_int64(row, 3),
@@ -320,45 +310,6 @@ static int write_lines(Symbolize *s, const DebugLines *lines, const Place *place
 
 /* ---- files ---- */
 
-static bool is_later(const struct timespec *t, __int128 ns) {
-        return (__int128) t->tv_sec * (__int128) NSEC_PER_SEC + t->tv_nsec > ns;
-}
-
-/*
- * Without a build id a file that was linked anew in its place would be taken for what was recorded, if it has its size; so it
- * must not have changed since. The device is that of maps. Some file systems call theirs otherwise in stat(2); there a file
- * without a build id is taken for another.
- */
-static bool is_recorded(const Symbolize *s, const File *file, const ElfFile *elf, const struct stat *st) {
-        if (file->build_id_len > 0)
-                return elf_file_has_build_id(elf, file->build_id, file->build_id_len);
-        return !is_later(&st->st_mtim, s->recorded) && !is_later(&st->st_ctim, s->recorded) &&
-               file->inode == st->st_ino && file->size == (uint64_t) st->st_size &&
-               file->device == ((uint64_t) major(st->st_dev) << 32 | minor(st->st_dev));
-}
-
-static int open_recorded(const Symbolize *s, const File *file, ElfFile **ret) {
-        _cleanup_(elf_file_freep) ElfFile *elf = NULL;
-        _cleanup_close_ int root_fd = -1, fd = -1;
-        struct stat st;
-        int r;
-
-        root_fd = open("/", O_PATH | O_DIRECTORY | O_CLOEXEC);
-        if (root_fd < 0)
-                return -errno;
-        fd = reopen_regular(find_file_in(root_fd, file->path, /* nofollow= */ false), &st);
-        if (fd < 0)
-                return fd;
-        r = elf_file_new_take_fd(&elf, fd);
-        if (r < 0)
-                return r;
-        TAKE_FD(fd);
-        if (!is_recorded(s, file, elf, &st))
-                return -ESTALE;
-        *ret = TAKE_PTR(elf);
-        return 0;
-}
-
 /* 1 or 0, or a negative errno. */
 static int has_debug_info(ElfFile *elf) {
         int r = elf_file_has_section(elf, ".debug_info");
@@ -371,7 +322,7 @@ static uint64_t file_deadline(const Symbolize *s) {
 }
 
 /* elf itself, or the file that has its debug information: *ret_separate, NULL at first. -ENODATA: there is none. */
-static int find_debug_info(const Symbolize *s, const File *file, ElfFile *elf, ElfFile **ret_separate) {
+static int find_debug_info(const Symbolize *s, const RecordedFile *file, ElfFile *elf, ElfFile **ret_separate) {
         int r;
 
         r = has_debug_info(elf);
@@ -410,14 +361,14 @@ static int read_debug_info(const uint64_t *addresses, DebugLines *lines, void *u
                                 &(DebugWorkerOptions){ .deadline = file_deadline(s) });
 }
 
-static int read_lines(const Symbolize *s, const File *file, const uint64_t *addresses, DebugLines *lines) {
+static int read_lines(const Symbolize *s, const RecordedFile *file, const uint64_t *addresses, DebugLines *lines) {
         _cleanup_(elf_file_freep) ElfFile *elf = NULL, *separate = NULL, *alt = NULL;
         Reading reading = { .symbolize = s };
         int r;
 
         if (now_ns(CLOCK_MONOTONIC) >= s->deadline)
                 return -ETIMEDOUT;
-        r = open_recorded(s, file, &elf);
+        r = recorded_file_open(file, s->recorded, &elf);
         if (r < 0)
                 return r == -ENOMEM ? r : -ENOENT;
         r = find_debug_info(s, file, elf, &separate);
