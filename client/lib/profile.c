@@ -8,6 +8,7 @@
 
 #include "call-tree.h"
 #include "error.h"
+#include "function-code.h"
 #include "functions.h"
 #include "ringside.h"
 #include "snapshot.h"
@@ -46,6 +47,7 @@ struct RingsideProfile {
         Truncations truncations;
         CallTree callees, callers;
         const RingsideNode *callees_root, *callers_root;
+        FunctionCode code; /* that was asked for last */
 };
 
 DEFINE_CLEANUP(RingsideProfile, ringside_profile_free)
@@ -72,6 +74,7 @@ RingsideProfile *ringside_profile_free(RingsideProfile *profile) {
         free(profile->truncations.items);
         call_tree_done(&profile->callees);
         call_tree_done(&profile->callers);
+        function_code_done(&profile->code);
         functions_done(&profile->functions);
         free(profile->lines.items);
         table_done(&profile->lines.known);
@@ -693,5 +696,20 @@ int ringside_profile_get_callers(RingsideProfile *profile, const RingsideNode **
                 }
         }
         *ret_root = profile->callers_root;
+        return 0;
+}
+
+/* ---- instructions ---- */
+
+int ringside_profile_get_code(RingsideProfile *profile, const char *function, const RingsideCodeOptions *options,
+                              const RingsideCode **ret, size_t *ret_n) {
+        int r;
+
+        function_code_done(&profile->code);
+        r = function_code_get(&profile->code, &profile->snapshot, &profile->functions, function, options);
+        if (r < 0)
+                return r;
+        *ret = profile->code.codes;
+        *ret_n = profile->code.n;
         return 0;
 }

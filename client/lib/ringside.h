@@ -18,8 +18,8 @@
  * plain UTF-8 without control characters. `ret_` parameters are set on success only. `x_free(NULL)`
  * is allowed and returns NULL. The library never logs, never exits, keeps no global state and starts
  * no threads but a recorder's writer and, from its start on, that of a session with unwind tables, which makes
- * them; neither takes signals. Only ringside_symbolize() and sessions without a bus start processes. Objects
- * belong to one thread at a time.
+ * them; neither takes signals. Only ringside_symbolize(), ringside_profile_get_code() and sessions without a bus start
+ * processes. Objects belong to one thread at a time.
  *
  * Times are nanoseconds of CLOCK_BOOTTIME unless said otherwise. Pids are those of the caller's pid
  * namespace. Strings that come from processes and files (names of commands, symbols, paths) may hold
@@ -550,6 +550,42 @@ RINGSIDE_PUBLIC int ringside_profile_get_truncations(RingsideProfile *profile, c
 RINGSIDE_PUBLIC int ringside_profile_get_callees(RingsideProfile *profile, const RingsideNode **ret_root);
 /* Inverted: from each leaf function up to its callers; below one child per target where there are several. */
 RINGSIDE_PUBLIC int ringside_profile_get_callers(RingsideProfile *profile, const RingsideNode **ret_root);
+
+/* ---- instructions ---- */
+
+typedef struct RingsideInstruction {
+        uint64_t address; /* ELF virtual address in the file */
+        const char *text; /* as objdump writes it; any bytes, ends with 0 */
+        uint64_t self_samples, total_samples; /* recursion counts once in total */
+        uint64_t self_weight, total_weight;
+} RingsideInstruction;
+
+/* What a symbol of a file holds: a function, or a part of it. */
+typedef struct RingsideCode {
+        const char *name; /* of the function, as rows have it */
+        const char *path; /* of the file as it was recorded, or "[jit]" and the like */
+        uint64_t start, end; /* ELF virtual addresses, end past the last byte; both 0: not known */
+        uint64_t total_samples, total_weight; /* of the samples that were in it */
+        const RingsideInstruction *instructions; /* by address */
+        size_t n_instructions;
+        RingsideError error; /* code 0, or why there are no instructions */
+} RingsideCode;
+
+typedef struct RingsideCodeOptions {
+        size_t size;            /* sizeof(RingsideCodeOptions) */
+        const char *symbol_dir; /* tree with .build-id below it; NULL: /usr/lib/debug */
+        uint64_t timeout;       /* ns for all of it, then what is left has no instructions; 0: 20 s */
+} RingsideCodeOptions;
+
+/*
+ * The code of the functions with this name, demangled, or a glob on it, that samples were in other than inlined, with what
+ * each instruction took: of all targets that the filter let through, sorted by total weight, descending, at most
+ * RINGSIDE_CODE_MAX of them. Files are those that were recorded or none. objdump disassembles them, in child processes
+ * which have ended when this returns: nobody else may wait for them. Valid until the next call, and as long as the profile.
+ * options may be NULL.
+ */
+#define RINGSIDE_CODE_MAX 32
+RINGSIDE_PUBLIC int ringside_profile_get_code(RingsideProfile *profile, const char *function, const RingsideCodeOptions *options, const RingsideCode **ret, size_t *ret_n);
 
 /* ---- export ---- */
 

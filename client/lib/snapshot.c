@@ -828,6 +828,7 @@ int snapshot_load(Snapshot *ret, RingsideRecording *recording, const RingsideFil
                 return error_set(error, RINGSIDE_E_INVALID, NULL, "%s has %u events, and no number %d", recording->path,
                                  recording->info.n_events, f.event);
         snapshot.event = f.event < 0 ? 0 : f.event;
+        snapshot.recorded = (__int128) recording->info.start_realtime + recording->info.duration;
         snapshot.merged = f.merge_targets;
         snapshot.folded = f.fold_parts;
         loader.period = recording_get_period(recording, snapshot.event);

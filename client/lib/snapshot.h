@@ -82,6 +82,7 @@ typedef struct Snapshot {
         bool *chosen; /* by frame: it is the function that was asked for; NULL: none was */
         SnapshotSum *sums; /* ordered by thread, then stack, then target, then how the walk ended */
         size_t n_sums;
+        __int128 recorded; /* ns CLOCK_REALTIME: when the recording ended */
         unsigned event;
         bool merged; /* no sum has a target, though there may be some */
         bool folded; /* parts of functions are called by the functions' names */

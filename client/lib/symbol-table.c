@@ -282,7 +282,7 @@ static uint32_t search(const SymbolTable *table, uint64_t address) {
         return low == 0 ? NO_PARENT : (uint32_t) (low - 1);
 }
 
-const char *symbol_table_find(const SymbolTable *table, uint64_t address, uint64_t *ret_offset) {
+static const Symbol *find(const SymbolTable *table, uint64_t address) {
         const Symbol *found = NULL;
         uint32_t i = search(table, address);
 
@@ -293,9 +293,25 @@ const char *symbol_table_find(const SymbolTable *table, uint64_t address, uint64
                         found = symbol;
                 i = symbol->parent;
         }
+        return found;
+}
+
+const char *symbol_table_find(const SymbolTable *table, uint64_t address, uint64_t *ret_offset) {
+        const Symbol *found = find(table, address);
+
         if (!found)
                 return NULL;
         *ret_offset = address - found->start;
+        return table->strings + found->name;
+}
+
+const char *symbol_table_find_range(const SymbolTable *table, uint64_t address, uint64_t *ret_start, uint64_t *ret_end) {
+        const Symbol *found = find(table, address);
+
+        if (!found)
+                return NULL;
+        *ret_start = found->start;
+        *ret_end = symbol_get_end(found);
         return table->strings + found->name;
 }
 

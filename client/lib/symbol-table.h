@@ -62,4 +62,7 @@ int symbol_table_seal(SymbolTable *table, bool ends_at_next);
 /* NULL: no symbol holds address. The name lives until the table is changed. */
 const char *symbol_table_find(const SymbolTable *table, uint64_t address, uint64_t *ret_offset);
 
+/* The same, and all that the symbol holds, *ret_end past its last byte. */
+const char *symbol_table_find_range(const SymbolTable *table, uint64_t address, uint64_t *ret_start, uint64_t *ret_end);
+
 size_t symbol_table_get_n(const SymbolTable *table);

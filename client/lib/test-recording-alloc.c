@@ -56,6 +56,7 @@ static int read_recording(const Place *place) {
         _cleanup_(ringside_recording_freep) RingsideRecording *recording = NULL;
         _cleanup_(ringside_profile_freep) RingsideProfile *profile = NULL;
         _cleanup_fclose_ FILE *null = fopen("/dev/null", "we");
+        const RingsideCode *codes;
         const RingsideNode *root;
         const RingsideRow *rows;
         RingsideError error = {};
@@ -71,6 +72,8 @@ static int read_recording(const Place *place) {
                 r = ringside_profile_get_callees(profile, &root);
         if (r >= 0)
                 r = ringside_profile_get_callers(profile, &root);
+        if (r >= 0) /* of a file that is not there */
+                r = ringside_profile_get_code(profile, "foo*", NULL, &codes, &n);
         if (r >= 0)
                 r = ringside_export_collapsed(profile, null, &error);
         if (r >= 0)
