@@ -3,7 +3,7 @@
 /*
  * ringside annotate: the lines of one function with what each took, and the source beside them where it is here. A source
  * is what the recording says it is, so nothing is opened but a regular file of a bounded size, and that is never trusted with
- * the terminal.
+ * the terminal. Where there is none, its instructions.
  */
 
 #include <fcntl.h>
@@ -11,6 +11,7 @@
 #include <inttypes.h>
 #include <string.h>
 
+#include "annotate-code.h"
 #include "json.h"
 #include "output.h"
 #include "regular-file.h"
@@ -29,10 +30,11 @@
 static const char help_text[] =
         "Usage: ringside annotate [OPTION...] FUNCTION [RECORDING]\n"
         "\n"
-        "Shows what each line of a function took, with its source where that is here;\n"
-        "of the newest recording here if none is named. FUNCTION is its name, as in\n"
-        "reports, or a pattern.\n"
+        "Shows what each line of a function took, with its source where that is here,\n"
+        "and else with its instructions; of the newest recording here if none is named.\n"
+        "FUNCTION is its name, as in reports, or a pattern.\n"
         "\n" VIEW_HELP
+        "      --disassemble    Instructions instead of lines\n"
         "      --format=FORMAT  text (default) or json\n"
         "  -o, --output=FILE    Write to FILE, - for standard output\n"
         "      --no-pager       Do not show it through $PAGER\n"
@@ -40,10 +42,11 @@ static const char help_text[] =
         "\n"
         "Exit status: 0 success, 1 failure, 2 wrong usage.\n";
 
-enum { OPT_FORMAT = OPT_VIEW_END, OPT_NO_PAGER };
+enum { OPT_FORMAT = OPT_VIEW_END, OPT_NO_PAGER, OPT_DISASSEMBLE };
 
 static const struct option options[] = {
         VIEW_OPTIONS,
+        { "disassemble", no_argument, NULL, OPT_DISASSEMBLE },
         { "format", required_argument, NULL, OPT_FORMAT },
         { "no-pager", no_argument, NULL, OPT_NO_PAGER },
         { "help", no_argument, NULL, 'h' },
@@ -53,7 +56,7 @@ static const struct option options[] = {
 typedef struct Annotate {
         ViewOptions view;
         const char *function;
-        bool json, no_pager;
+        bool json, no_pager, disassemble;
 } Annotate;
 
 /* 1: go on; 0: --help was printed; -EINVAL: the error was printed. */
@@ -73,6 +76,8 @@ static int parse(Annotate *ret, int argc, char **argv) {
                 r = view_options_set(&ret->view, "annotate", c, optarg);
                 if (r == 0 && c == OPT_NO_PAGER)
                         ret->no_pager = true;
+                else if (r == 0 && c == OPT_DISASSEMBLE)
+                        ret->disassemble = true;
                 else if (r == 0)
                         r = cli_parse_json(optarg, &ret->json) < 0 ?
                                     cli_error_value("annotate", "--format", optarg, "text or json") : 0;
@@ -241,8 +246,8 @@ static void print_section_head(FILE *out, const RingsideRow *row, const Source *
         fprintf(out, "%s   self    total    line%s\n", style->dim, style->reset);
 }
 
-/* n rows of one function and source. */
-static void print_section(FILE *out, const View *view, const RingsideRow **rows, size_t n, const Style *style) {
+/* n rows of one function and source; whether that is here. */
+static bool print_section(FILE *out, const View *view, const RingsideRow **rows, size_t n, const Style *style) {
         _cleanup_(source_done) Source source;
         unsigned printed = 0;
 
@@ -267,15 +272,58 @@ static void print_section(FILE *out, const View *view, const RingsideRow **rows,
                         k++;
                 printed = last;
         }
+        return source.text;
 }
 
-static int print_text(FILE *out, const View *view, const RingsideRow **rows, size_t n, const Style *style) {
+/* What is inlined has no code of its own. */
+static bool is_of(const RingsideCode *code, const RingsideRow *row) {
+        const char *slash = strrchr(code->path, '/');
+
+        return !row->inlined && strcmp(code->name, row->name) == 0 && strcmp(slash && slash[1] ? slash + 1 : code->path, row->file) == 0;
+}
+
+/* Of the functions whose source is not here: of some, missing says so by the first row of a section. */
+static int print_missing(FILE *out, const View *view, const char *function, const RingsideRow **rows, const bool *missing,
+                         size_t n, const Style *style) {
+        const RingsideCode *codes;
+        size_t n_codes, k;
+        int r;
+
+        r = ringside_profile_get_code(view->profile, function, NULL, &codes, &n_codes);
+        for (size_t i = 0; r >= 0 && i < n_codes; i++) {
+                for (k = 0; k < n && !(missing[k] && is_of(&codes[i], rows[k]));)
+                        k++;
+                if (k == n)
+                        continue;
+                fputc('\n', out);
+                annotate_code_text(out, view, &codes[i], style);
+        }
+        return r;
+}
+
+static int print_text(FILE *out, const View *view, const char *function, const RingsideRow **rows, size_t n,
+                      const Style *style) {
+        _cleanup_free_ bool *missing = calloc(n, sizeof(bool));
+        bool any = false;
+
+        if (!missing)
+                return -ENOMEM;
         for (size_t i = 0, k; i < n; i += k) {
                 for (k = 1; i + k < n && is_same_section(rows[i], rows[i + k]);)
                         k++;
                 if (i > 0)
                         fputc('\n', out);
-                print_section(out, view, rows + i, k, style);
+                missing[i] = !print_section(out, view, rows + i, k, style);
+                any = any || (missing[i] && !rows[i]->inlined);
+        }
+        return any ? print_missing(out, view, function, rows, missing, n, style) : 0;
+}
+
+static int print_codes(FILE *out, const View *view, const RingsideCode *codes, size_t n, const Style *style) {
+        for (size_t i = 0; i < n; i++) {
+                if (i > 0)
+                        fputc('\n', out);
+                annotate_code_text(out, view, &codes[i], style);
         }
         return 0;
 }
@@ -311,18 +359,33 @@ static int add_line(struct json_object *array, const RingsideRow *row, Source *s
         return json_add_u64(o, "total_weight", row->total_weight);
 }
 
-static int add_section(struct json_object *array, const View *view, const RingsideRow **rows, size_t n) {
+/* *missing is set where the source of a function that is not inlined is not here. */
+static int add_section(struct json_object *array, const View *view, const RingsideRow **rows, size_t n, bool *missing) {
         _cleanup_(source_done) Source source;
 
         source_open(&source, rows[0]->source, view->info);
+        if (!source.text && !rows[0]->inlined)
+                *missing = true;
         for (size_t i = 0; i < n; i++)
                 TRY(add_line(array, rows[i], &source));
         return 0;
 }
 
-static int print_json(FILE *out, const View *view, const char *function, const RingsideRow **rows, size_t n) {
+static int add_codes(struct json_object *object, const RingsideCode *codes, size_t n) {
+        struct json_object *array = json_object_new_array();
+
+        TRY(json_add(object, "code", array));
+        for (size_t i = 0; i < n; i++)
+                TRY(annotate_code_json(array, &codes[i]));
+        return 0;
+}
+
+/* codes: NULL where they are only for want of a source. */
+static int print_json(FILE *out, const View *view, const char *function, const RingsideRow **rows, size_t n,
+                      const RingsideCode *codes, size_t n_codes) {
         _cleanup_json_ struct json_object *object = json_object_new_object();
         struct json_object *array = json_object_new_array();
+        bool missing = false;
 
         if (!object) {
                 json_object_put(array);
@@ -336,14 +399,20 @@ static int print_json(FILE *out, const View *view, const char *function, const R
         for (size_t i = 0, k; i < n; i += k) {
                 for (k = 1; i + k < n && is_same_section(rows[i], rows[i + k]);)
                         k++;
-                TRY(add_section(array, view, rows + i, k));
+                TRY(add_section(array, view, rows + i, k, &missing));
         }
+        if (!codes && missing)
+                TRY(ringside_profile_get_code(view->profile, function, NULL, &codes, &n_codes));
+        if (codes)
+                TRY(add_codes(object, codes, n_codes));
         return json_print(out, object);
 }
 
 /* ---- the command ---- */
 
-static int print(const View *view, const Annotate *a, const RingsideRow **rows, size_t n) {
+/* codes: with --disassemble. */
+static int print(const View *view, const Annotate *a, const RingsideRow **rows, size_t n, const RingsideCode *codes,
+                 size_t n_codes) {
         const char *path = a->view.output;
         bool to_stdout = !path || strcmp(path, "-") == 0;
         Output output;
@@ -356,7 +425,12 @@ static int print(const View *view, const Annotate *a, const RingsideRow **rows, 
                                              output_open(&output, path, view->path);
         if (r < 0)
                 return r;
-        r = a->json ? print_json(output.file, view, a->function, rows, n) : print_text(output.file, view, rows, n, &style);
+        if (a->json)
+                r = print_json(output.file, view, a->function, rows, n, codes, n_codes);
+        else if (codes)
+                r = print_codes(output.file, view, codes, n_codes, &style);
+        else
+                r = print_text(output.file, view, a->function, rows, n, &style);
         if (r < 0)
                 cli_error(NULL, "Cannot show the function: %s", strerror(-r));
         else
@@ -365,9 +439,32 @@ static int print(const View *view, const Annotate *a, const RingsideRow **rows, 
         return r;
 }
 
+/* That there are instructions at all: with --disassemble they are what was asked for. */
+static int find_codes(const View *view, const char *function, const RingsideCode **ret, size_t *ret_n) {
+        const RingsideCode *codes;
+        size_t n, i = 0;
+        int r;
+
+        r = ringside_profile_get_code(view->profile, function, NULL, &codes, &n);
+        if (r < 0) {
+                cli_error(NULL, "Cannot show the function: %s", strerror(-r));
+                return r;
+        }
+        while (i < n && codes[i].error.code != 0)
+                i++;
+        if (n == 0)
+                cli_error("without --disassemble its lines are shown", "%s is only inlined, and has no instructions of its own", function);
+        else if (i == n)
+                cli_error_library(&codes[0].error, codes[0].error.code);
+        *ret = codes;
+        *ret_n = n;
+        return i == n ? -ENOENT : 0;
+}
+
 static int annotate(const View *view, const Annotate *a) {
         _cleanup_free_ const RingsideRow **rows = NULL;
-        size_t n;
+        const RingsideCode *codes = NULL;
+        size_t n, n_codes = 0;
         int r;
 
         r = find_rows(view, a->function, &rows, &n);
@@ -379,7 +476,12 @@ static int annotate(const View *view, const Annotate *a) {
                 cli_error("'ringside report' shows which there are", "No sample is in %s", a->function);
                 return -ENOENT;
         }
-        return print(view, a, rows, n);
+        if (a->disassemble) {
+                r = find_codes(view, a->function, &codes, &n_codes);
+                if (r < 0)
+                        return r;
+        }
+        return print(view, a, rows, n, codes, n_codes);
 }
 
 int command_annotate(int argc, char **argv) {

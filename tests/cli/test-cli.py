@@ -350,6 +350,83 @@ class Reading(CliTest):
                 self.assertEqual(line["text"], f.read().split("\n")[line["line"] - 1])
         self.assertRegex(self.annotate("cli_hot_b", "--mode=user", "-o", "-"), r"(?m)^ 21\.1 %   21\.1 % +\d+  ")
 
+    def recorded(self, function):
+        """Samples whose innermost frame is at each address, and those with it anywhere, as the recording has them."""
+        with sqlite3.connect(self.path("s.ringside")) as db:
+            frames = dict(db.execute("SELECT frame.id, address FROM frame JOIN symbol ON symbol.id=frame.symbol WHERE CAST(name AS TEXT)=?", (function,)))
+            stacks = {i: (parent, frame) for i, parent, frame in db.execute("SELECT id, parent, frame FROM stack")}
+            samples = db.execute("SELECT stack, count(*) FROM sample GROUP BY stack").fetchall()
+        own, total = dict.fromkeys(frames.values(), 0), dict.fromkeys(frames.values(), 0)
+        for stack, n in samples:
+            met, innermost = set(), True
+            while stack:
+                stack, frame = stacks[stack]
+                if frame in frames:
+                    met.add(frames[frame])
+                    own[frames[frame]] += n * innermost
+                innermost = False
+            for address in met:
+                total[address] += n
+        return own, total
+
+    def test_disassemble(self):
+        """A program without debug information, but with symbols: what nm, objdump and the recording itself say of it."""
+        program = self.path("stripped")
+        subprocess.run(["strip", "--strip-debug", "-o", program, MAKE_RECORDING], check=True)
+        library = os.path.join(os.path.dirname(RINGSIDE), "../lib")
+        subprocess.run([program, self.path("s.ringside")], check=True, env={**self.env, "LD_LIBRARY_PATH": library})
+        symbols = {name: (int(start, 16), int(size, 16)) for start, size, name in re.findall(
+            r"(?m)^(\w+) (\w+) \w (\S+)$", subprocess.run(["nm", "-S", program], check=True, capture_output=True, text=True).stdout)}
+        listing = subprocess.run(["objdump", "-d", "-w", "-z", "--no-show-raw-insn", program], check=True, capture_output=True, text=True).stdout
+        listed = {int(address, 16): text.replace("\t", " ").rstrip() for address, text in re.findall(r"(?m)^ *(\w+):\t(.*)$", listing)}
+        whole = json.loads(self.ok("annotate", "cli_*", "s.ringside", "--disassemble", "--format=json"))
+        self.assertEqual(sorted(code["name"] for code in whole["code"]), ["cli_caller", "cli_hot_a", "cli_hot_b"])
+        for code in whole["code"]:
+            start, size = symbols[code["name"]]
+            instructions = code["instructions"]
+            self.assertEqual((code["path"], code["start"], code["end"]), (program, start, start + size))
+            self.assertEqual({i["address"]: i["text"] for i in instructions},
+                             {a: text for a, text in listed.items() if start <= a < start + size})
+            own, total = self.recorded(code["name"])
+            self.assertTrue(own)
+            for i, instruction in enumerate(instructions):
+                end = instructions[i + 1]["address"] if i + 1 < len(instructions) else start + size
+                within = [a for a in own if instruction["address"] <= a < end]
+                self.assertEqual(instruction["self_samples"], sum(own[a] for a in within))
+                self.assertEqual(instruction["total_samples"], max((total[a] for a in within), default=0))
+            self.assertEqual(sum(i["self_samples"] for i in instructions), sum(own.values()))
+        text = self.ok("annotate", "cli_caller", "s.ringside", "--disassemble")
+        self.assertRegex(text, r"(?m)^cli_caller  stripped\n/.*/stripped\n   self    total       address\n")
+        self.assertRegex(text, r"(?m)^  0\.0 %   95\.0 % +[0-9a-f]+  \w+")
+        # Without being asked for, and beside the lines, where there is no source.
+        self.assertRegex(self.ok("annotate", "cli_hot_a", "s.ringside"),
+                         r"(?s)^cli_hot_a  stripped\nno line is known\n.* 70\.0 %   70\.0 % +\?\n\ncli_hot_a  stripped\n.* 70\.0 %   70\.0 % +[0-9a-f]+  \w")
+        self.assertIn("code", json.loads(self.ok("annotate", "cli_hot_a", "s.ringside", "--format=json")))
+        # One's own file with another build.
+        shutil.copyfile(RINGSIDE, program)
+        self.assertIn("is not the file that was recorded", self.fails(1, "annotate", "cli_hot_a", "s.ringside", "--disassemble"))
+        text = self.ok("annotate", "cli_hot_a", "s.ringside")
+        self.assertIn("is not the file that was recorded", " ".join(text.split()))
+        self.assert_narrow(text)
+
+    def test_disassemble_not(self):
+        """What has no instructions says so, and what it may call itself stays harmless."""
+        nothing = {"PATH": "/nonexistent"}
+        error = self.fails(1, "annotate", "cli_hot_a", "a.ringside", "--disassemble", env=nothing)
+        self.assertRegex(error, "objdump is not installed\nhint: .*binutils")
+        text = self.annotate("cli_hot_a", env=nothing)
+        self.assertRegex(text, r"(?m)^ 70\.0 %   70\.0 % +\?$")
+        self.assertIn("objdump is not installed\nIt is in the package binutils.\n", text)
+        code = json.loads(self.annotate("cli_hot_a", "--format=json", env=nothing))["code"][0]
+        self.assertEqual((code["error"], code["instructions"]), ("objdump is not installed", []))
+        self.assertIn("is in no file", self.fails(1, "annotate", "evil*", "a.ringside", "--disassemble"))
+        self.assertIn("No sample is in nosuch", self.fails(1, "annotate", "nosuch", "a.ringside", "--disassemble"))
+        for options in (), ("--format=json",):
+            text = self.annotate("*", "--disassemble", *options)
+            self.assert_harmless(text)
+            if not options:
+                self.assert_narrow(text)
+
     def test_annotate_sources(self):
         """What is no file, or not there, or harmful."""
         self.ok("symbolize", "a.ringside", env={"XDG_CACHE_HOME": self.path("")})
