@@ -118,9 +118,8 @@ static int take_line(Disassembly *d, const char *line, uint64_t start, uint64_t 
         line += strspn(line, " ");
         if (!isxdigit((unsigned char) *line))
                 return 0;
-        errno = 0;
-        address = strtoull(line, &rest, 16);
-        if (errno != 0 || rest[0] != ':' || rest[1] != '\t' || address < start || address >= end)
+        address = strtoull(line, &rest, 16); /* the highest, where that is too long */
+        if (rest[0] != ':' || rest[1] != '\t' || address < start || address >= end)
                 return 0;
         if (d->n > 0 && address <= d->items[d->n - 1].address)
                 return -EBADMSG;

@@ -120,7 +120,10 @@ static void test_many(void **state) {
 
 /* It has what it needs, and can do nothing else. */
 static void test_confined(void **state) {
+        _cleanup_close_ int fd = fcntl(STDIN_FILENO, F_DUPFD, 20); /* which whoever is executed has as well */
+
         (void) state;
+        assert_return_code(fd, errno);
         expect("misbehave", "0 others 9\n1 write 1\n2 read 0\n3 unlink 1\n4 connect 1\n5 kill 1\n6 fork 1\n7 environment 0\n"
                             "8 stdin 0\n9 stderr 9\n");
 }
