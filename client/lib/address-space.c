@@ -12,6 +12,7 @@
 #include <limits.h>
 #include <string.h>
 
+#include "jit-inherited.h"
 #include "jitdump.h"
 #include "mapping-list.h"
 #include "perf-map.h"
@@ -42,6 +43,8 @@ struct AddressSpace {
         JitDump *jitdump;        /* likewise */
         bool jitdump_refused;    /* no more of it is read, which was counted */
         MapsLine jitdump_line;   /* where it is mapped, without its path */
+        InheritedNames *inherited; /* NULL: none */
+        uint64_t start;          /* when it was forked, ns CLOCK_BOOTTIME, 0: not known */
         uint64_t next_map_look;  /* ns CLOCK_MONOTONIC: not before */
         uint64_t next_jit_read;  /* likewise */
         uint64_t jit_read_at;    /* ns CLOCK_BOOTTIME: what was sampled before needs no other reading */
@@ -79,7 +82,25 @@ int address_space_new(AddressSpace **ret, Symbolizer *symbolizer, pid_t pid) {
 
 DEFINE_CLEANUP(AddressSpace, address_space_free)
 
-int address_space_fork(AddressSpace **ret, const AddressSpace *parent, pid_t pid) {
+void address_space_set_start(AddressSpace *space, uint64_t start) {
+        space->start = start;
+}
+
+/* Without what cannot be had. 0 or -ENOMEM. */
+static int inherit_names(AddressSpace *space, const AddressSpace *parent) {
+        _cleanup_(perf_map_freep) PerfMap *map = NULL;
+        InheritedSource source = { .dump = parent->jitdump, .mapped = &parent->jitdump_line, .until = space->start };
+
+        if (parent->perf_map && perf_map_new_until_now(&map, parent->perf_map) == -ENOMEM)
+                return -ENOMEM;
+        source.map = map;
+        if (source.dump || source.map)
+                return inherited_names_new(&space->inherited, &source, parent->inherited);
+        space->inherited = parent->inherited ? inherited_names_ref(parent->inherited) : NULL;
+        return 0;
+}
+
+int address_space_fork(AddressSpace **ret, const AddressSpace *parent, pid_t pid, uint64_t start) {
         _cleanup_(address_space_freep) AddressSpace *space = NULL;
         int r;
 
@@ -89,6 +110,9 @@ int address_space_fork(AddressSpace **ret, const AddressSpace *parent, pid_t pid
         r = mappings_copy(&space->mappings, &parent->mappings);
         if (r >= 0)
                 r = mappings_copy(&space->told, &parent->told);
+        space->start = start;
+        if (r >= 0)
+                r = inherit_names(space, parent);
         if (r < 0)
                 return r;
         space->generation = space->mappings.n + space->told.n > 0;
@@ -104,6 +128,7 @@ AddressSpace *address_space_free(AddressSpace *space) {
         symbolizer_remove_user(&space->user);
         perf_map_free(space->perf_map);
         jitdump_free(space->jitdump);
+        inherited_names_unref(space->inherited);
         mappings_done(&space->mappings);
         mappings_done(&space->told);
         free(space);
@@ -118,6 +143,8 @@ void address_space_clear(AddressSpace *space) {
         space->names_changed = space->told_more = false;
         space->perf_map = perf_map_free(space->perf_map);
         space->jitdump = jitdump_free(space->jitdump);
+        space->inherited = inherited_names_unref(space->inherited);
+        space->start = 0;
         space->next_map_look = space->next_jit_read = space->jit_read_at = space->newest = 0;
         space->late_end = UINT64_MAX;
         space->names_from = space->names_until = 0;
@@ -202,17 +229,47 @@ static int update_jitdump(AddressSpace *space, uint64_t deadline) {
         return r == -ENOMEM ? r : 0;
 }
 
-/* A JIT's dump has the number of its process. Whoever has inherited the mapping has not inherited what comes. */
+/* 0 or -ENOMEM. */
+static int update_inherited(AddressSpace *space, uint64_t deadline) {
+        unsigned refused;
+        int r = inherited_names_update(space->inherited, symbolizer_get_jit_clock(space->symbolizer), deadline, &refused);
+
+        for (; refused > 0; refused--)
+                symbolizer_note_refused(space->symbolizer);
+        if (r > 0)
+                space->names_changed = space->told_more = true;
+        return MIN(r, 0);
+}
+
+static int take_inherited(AddressSpace *space, JitDump *dump, const MapsLine *line) {
+        InheritedSource source = { .dump = dump, .mapped = line, .until = space->start };
+        InheritedNames *names;
+        int r;
+
+        r = inherited_names_new(&names, &source, space->inherited);
+        if (r < 0)
+                return r;
+        inherited_names_unref(space->inherited);
+        space->inherited = names;
+        return update_inherited(space, now_ns(CLOCK_MONOTONIC) + JIT_READING_MAX);
+}
+
+/*
+ * A JIT's dump has the number of its process. Whoever has inherited the mapping has not inherited what comes, and has all
+ * that was.
+ */
 static int open_jitdump(AddressSpace *space, Refresh *refresh, const MapsLine *line) {
         _cleanup_(jitdump_freep) JitDump *dump = NULL;
         ProcessIdentity identity;
         int64_t ahead;
+        bool own;
         int fd, r;
 
         r = process_dir_read_identity(&refresh->dir, &identity);
         if (r < 0)
                 return r;
-        if (jitdump_path_get_pid(line->path, line->path_len) != identity.inner_pid)
+        own = jitdump_path_get_pid(line->path, line->path_len) == identity.inner_pid;
+        if (!own && (space->start == 0 || inherited_names_has(space->inherited, line)))
                 return -ENOENT;
         r = process_dir_read_ahead(&refresh->dir, &ahead);
         if (r < 0)
@@ -225,6 +282,8 @@ static int open_jitdump(AddressSpace *space, Refresh *refresh, const MapsLine *l
                 close_fd(fd);
                 return r;
         }
+        if (!own)
+                return take_inherited(space, dump, line);
         jitdump_free(space->jitdump);
         space->jitdump = TAKE_PTR(dump);
         space->jitdump_line = *line;
@@ -363,7 +422,7 @@ static int look_for_perf_map(AddressSpace *space, ProcessDir *dir) {
 
 /* What was written since may be what was sampled. 0 or -ENOMEM. */
 static int read_on(AddressSpace *space) {
-        int dump, map;
+        int dump, map, inherited;
         Spent begin;
 
         if (now_ns(CLOCK_MONOTONIC) < space->next_jit_read)
@@ -372,8 +431,9 @@ static int read_on(AddressSpace *space) {
         space->jit_read_at = now_ns(CLOCK_BOOTTIME);
         dump = update_jitdump(space, begin.start + JIT_READING_MAX);
         map = update_perf_map(space);
+        inherited = update_inherited(space, begin.start + JIT_READING_MAX);
         space->next_jit_read = now_ns(CLOCK_MONOTONIC) + spent_get(&begin) * JIT_PATIENCE;
-        return dump == -ENOMEM || map == -ENOMEM ? -ENOMEM : 0;
+        return dump == -ENOMEM || map == -ENOMEM || inherited == -ENOMEM ? -ENOMEM : 0;
 }
 
 int address_space_update_names(AddressSpace *space, uint64_t time) {
@@ -381,7 +441,7 @@ int address_space_update_names(AddressSpace *space, uint64_t time) {
         int r;
 
         space->time = time;
-        r = (space->jitdump || space->perf_map) && time >= space->jit_read_at ? read_on(space) : 0;
+        r = (space->jitdump || space->perf_map || space->inherited) && time >= space->jit_read_at ? read_on(space) : 0;
         if (r < 0)
                 return r;
         changed = space->names_changed;
@@ -405,7 +465,10 @@ int address_space_read_last_names(AddressSpace *space, uint64_t deadline) {
 
         do {
                 r = update_jitdump(space, deadline);
-                more = r >= 0 && space->jitdump && jitdump_has_more(space->jitdump);
+                if (r >= 0)
+                        r = update_inherited(space, deadline);
+                more = r >= 0 && ((space->jitdump && jitdump_has_more(space->jitdump)) ||
+                                  inherited_names_have_more(space->inherited));
         } while (more && now_ns(CLOCK_MONOTONIC) < deadline);
         if (more)
                 symbolizer_note_refused(space->symbolizer);
@@ -421,16 +484,22 @@ int address_space_find_late_name(AddressSpace *space, uint64_t address, uint64_t
                                  const char **ret_name, uint64_t *ret_offset) {
         const JitCode *code = space->jitdump ? jitdump_get_code(space->jitdump) : NULL;
         const char *name = NULL;
-        int r;
+        int r = 0;
 
-        if (!final && (!code || jit_code_get_last_time(code) < until))
+        if (!final && !(code ? jit_code_get_last_time(code) >= until : inherited_names_are_told(space->inherited)))
                 return -EAGAIN;
         if (code && jit_code_is_same(code, address, first, until))
                 name = jit_code_find(code, address, until, ret_offset);
-        else if (space->perf_map && code && !jit_code_find(code, address, until, ret_offset))
-                name = perf_map_find(space->perf_map, address, ret_offset); /* which has no times */
+        else if (!code || !jit_code_find(code, address, until, ret_offset)) {
+                if (space->perf_map && code)
+                        name = perf_map_find(space->perf_map, address, ret_offset); /* which has no times */
+                if (!name)
+                        r = inherited_names_find(space->inherited, address, &name, ret_offset);
+        }
+        if (r < 0)
+                return r;
         if (!name || !name[0])
-                return 0;
+                return !code && !final ? -EAGAIN : 0; /* it may still write one of its own */
         r = symbolizer_intern(space->symbolizer, name, ret_name);
         return r < 0 ? r : 1;
 }
@@ -641,6 +710,7 @@ static uint64_t find_late_window(AddressSpace *space) {
 
 static int resolve_jit(AddressSpace *space, uint64_t address, Resolved *resolved) {
         const char *name = NULL;
+        bool settled = true;
         int r;
 
         r = look_for_perf_map(space, NULL);
@@ -650,9 +720,15 @@ static int resolve_jit(AddressSpace *space, uint64_t address, Resolved *resolved
                 name = jit_code_find(jitdump_get_code(space->jitdump), address, space->time, &resolved->name_offset);
         if (!name && space->perf_map)
                 name = perf_map_find(space->perf_map, address, &resolved->name_offset);
+        if (!name) {
+                settled = inherited_names_are_told(space->inherited);
+                r = inherited_names_find(space->inherited, address, &name, &resolved->name_offset);
+                if (r < 0)
+                        return r;
+        }
         if (space->jitdump && space->time != UINT64_MAX)
                 resolved->late_until = find_late_window(space);
-        else if (!name && space->time != UINT64_MAX)
+        else if (!(name && settled) && space->time != UINT64_MAX)
                 resolved->late_until = UINT64_MAX; /* there may be a dump that was not found yet */
         return name && name[0] ? symbolizer_intern(space->symbolizer, name, &resolved->name) : 0;
 }

@@ -68,6 +68,7 @@ typedef enum LineBase {
 } LineBase;
 
 struct JitDump {
+        unsigned n_refs;
         int fd;              /* -1: memory */
         const uint8_t *data; /* valid only while it is parsed */
         uint64_t size;       /* of the file, as it is now */
@@ -117,6 +118,7 @@ static int new_with(JitDump **ret, JitMemory *memory) {
 
         if (!dump)
                 return -ENOMEM;
+        dump->n_refs = 1;
         dump->fd = -1;
         r = jit_code_new(&dump->code, memory);
         if (r < 0)
@@ -140,8 +142,13 @@ int jitdump_new_take_fd(JitDump **ret, int fd, int64_t ahead, JitMemory *memory)
         return 0;
 }
 
+JitDump *jitdump_ref(JitDump *dump) {
+        dump->n_refs++;
+        return dump;
+}
+
 JitDump *jitdump_free(JitDump *dump) {
-        if (!dump)
+        if (!dump || --dump->n_refs > 0)
                 return NULL;
         jit_code_free(dump->code);
         close_fd(dump->fd);

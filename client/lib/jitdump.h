@@ -29,6 +29,8 @@ pid_t jitdump_path_get_pid(const char *path, size_t len);
 int jitdump_new_take_fd(JitDump **ret, int fd, int64_t ahead, JitMemory *memory);
 /* For a file in memory: jitdump_parse(). */
 int jitdump_new(JitDump **ret);
+/* Whoever has one frees one. */
+JitDump *jitdump_ref(JitDump *dump);
 JitDump *jitdump_free(JitDump *dump);
 DEFINE_CLEANUP(JitDump, jitdump_free)
 

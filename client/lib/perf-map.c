@@ -2,6 +2,7 @@
 
 #include "perf-map.h"
 
+#include <fcntl.h>
 #include <string.h>
 #include <sys/stat.h>
 
@@ -12,10 +13,12 @@
 #define LINE_MAX_ 4096U /* the longest line that is read */
 
 struct PerfMap {
+        unsigned n_refs;
         SymbolTable *symbols;
         uint32_t n_lines;
         int fd;        /* -1: none */
         uint64_t read; /* bytes that were parsed */
+        uint64_t max;  /* bytes of the file that count, UINT64_MAX: all that there are */
 };
 
 int perf_map_new(PerfMap **ret) {
@@ -25,7 +28,9 @@ int perf_map_new(PerfMap **ret) {
         map = calloc(1, sizeof(*map));
         if (!map)
                 return -ENOMEM;
+        map->n_refs = 1;
         map->fd = -1;
+        map->max = UINT64_MAX;
         r = symbol_table_new(&map->symbols);
         if (r < 0)
                 return r;
@@ -33,8 +38,29 @@ int perf_map_new(PerfMap **ret) {
         return 0;
 }
 
+int perf_map_new_until_now(PerfMap **ret, const PerfMap *map) {
+        _cleanup_(perf_map_freep) PerfMap *until = NULL;
+        struct stat st;
+        int r;
+
+        r = perf_map_new(&until);
+        if (r < 0)
+                return r;
+        until->fd = fcntl(map->fd, F_DUPFD_CLOEXEC, 3);
+        if (until->fd < 0 || fstat(until->fd, &st) < 0)
+                return -errno;
+        until->max = MIN((uint64_t) st.st_size, map->max);
+        *ret = TAKE_PTR(until);
+        return 0;
+}
+
+PerfMap *perf_map_ref(PerfMap *map) {
+        map->n_refs++;
+        return map;
+}
+
 PerfMap *perf_map_free(PerfMap *map) {
-        if (!map)
+        if (!map || --map->n_refs > 0)
                 return NULL;
         symbol_table_free(map->symbols);
         close_fd(map->fd);
@@ -161,25 +187,26 @@ static ssize_t read_chunk(PerfMap *map, char *buffer, uint64_t size) {
 
 int perf_map_update(PerfMap *map) {
         _cleanup_free_ char *buffer = NULL;
-        uint64_t before = map->read;
+        uint64_t before = map->read, size;
         struct stat st;
         ssize_t n;
         int r;
 
         if (fstat(map->fd, &st) < 0)
                 return -errno;
-        if (st.st_nlink == 0 || (uint64_t) st.st_size < map->read)
+        if ((st.st_nlink == 0 && map->max == UINT64_MAX) || (uint64_t) st.st_size < map->read)
                 return -ESTALE;
-        if ((uint64_t) st.st_size == map->read)
+        size = MIN((uint64_t) st.st_size, map->max);
+        if (size == map->read)
                 return 0;
-        if (st.st_size > (off_t) FILE_SIZE_MAX)
+        if (size > FILE_SIZE_MAX)
                 return -EFBIG;
         buffer = malloc(CHUNK_SIZE);
         if (!buffer)
                 return -ENOMEM;
         do
-                n = read_chunk(map, buffer, (uint64_t) st.st_size);
-        while (n > 0 && map->read < (uint64_t) st.st_size);
+                n = read_chunk(map, buffer, size);
+        while (n > 0 && map->read < size);
         r = map->read > before ? perf_map_seal(map) : 0;
         if (n < 0 || r < 0)
                 return n < 0 ? (int) n : r;

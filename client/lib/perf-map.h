@@ -16,6 +16,10 @@
 typedef struct PerfMap PerfMap;
 
 int perf_map_new(PerfMap **ret);
+/* Of the same file, as far as it is written by now; nothing of it is read yet. map must be open. */
+int perf_map_new_until_now(PerfMap **ret, const PerfMap *map);
+/* Whoever has one frees one. */
+PerfMap *perf_map_ref(PerfMap *map);
 PerfMap *perf_map_free(PerfMap *map);
 DEFINE_CLEANUP(PerfMap, perf_map_free)
 

@@ -253,11 +253,13 @@ static int process_new(Processes *processes, uint32_t pid, uint64_t start, const
                         memcpy(process->cmdline, parent->cmdline, parent->cmdline_len);
                         process->cmdline_len = parent->cmdline_len;
                 }
-                r = address_space_fork(&process->space, parent->space, pid);
+                r = address_space_fork(&process->space, parent->space, pid, start);
         } else
                 r = address_space_new(&process->space, processes->symbolizer, pid);
         if (r < 0)
                 return r;
+        if (!parent)
+                address_space_set_start(process->space, start);
         *ret = TAKE_PTR(process);
         return 0;
 }

@@ -96,8 +96,10 @@ uint64_t symbolizer_get_n_refused(Symbolizer *symbolizer);
  * before the symbolizer.
  */
 int address_space_new(AddressSpace **ret, Symbolizer *symbolizer, pid_t pid);
-/* The same mappings for a new process: a child after fork. */
-int address_space_fork(AddressSpace **ret, const AddressSpace *parent, pid_t pid);
+/* The same mappings for a new process, a child after fork, with the names of its parent's code as of then, ns CLOCK_BOOTTIME. */
+int address_space_fork(AddressSpace **ret, const AddressSpace *parent, pid_t pid, uint64_t start);
+/* For one whose parent is not known: when that was. Without it, what a JIT tells is a process's own or nobody's. */
+void address_space_set_start(AddressSpace *space, uint64_t start);
 AddressSpace *address_space_free(AddressSpace *space);
 
 /*
@@ -184,7 +186,7 @@ int address_space_find_late_name(AddressSpace *space, uint64_t address, uint64_t
 /*
  * Never fails for want of a name: outside every mapping it is "[unknown]", in anonymous executable
  * memory "[jit]" (with names from jit-PID.dump, which the process has mapped, or else from /tmp/perf-PID.map under the
- * process's root, both by its inner pid).
+ * process's root, both by its inner pid; and else from those of the processes it was forked from).
  * return_address: look up the name one byte back, since the call is before it; Resolved.address is
  * then that of the call as well (address - 1). Returns 0 or -ENOMEM.
  */

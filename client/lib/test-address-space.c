@@ -6,6 +6,7 @@
  */
 
 #include <dirent.h>
+#include <dirent.h>
 #include <dlfcn.h>
 #include <fcntl.h>
 #include <inttypes.h>
@@ -347,7 +348,7 @@ static void test_ourselves(_unused_ void **state) {
         assert_int_equal(address_space_get_generation(space), generation);
         assert_int_equal(symbolizer_get_n_refused(symbolizer), 0);
 
-        assert_int_equal(address_space_fork(&child, space, getpid()), 0);
+        assert_int_equal(address_space_fork(&child, space, getpid(), 1), 0);
         assert_int_equal(address_space_resolve(space, (uintptr_t) some_function_of_ours, false, &resolved),
                          0);
         assert_int_equal(address_space_resolve(child, (uintptr_t) some_function_of_ours, false, &again), 0);
@@ -589,7 +590,255 @@ static void test_jitdump_is_found_later(void **state) {
         munmap(page, 4096);
 }
 
-/* One with another process's number, as a child has it, and one that is no such file. */
+/* ---- forked ---- */
+
+/* A child that goes on with what is mapped here, and maps the file of that path, too, when it is told to. */
+typedef struct Child {
+        pid_t pid;
+        int input, output;
+} Child;
+
+static void child_start(Child *child) {
+        int in[2], out[2];
+        char path[PATH_MAX] = {};
+
+        assert_int_equal(pipe2(in, O_CLOEXEC), 0);
+        assert_int_equal(pipe2(out, O_CLOEXEC), 0);
+        child->pid = fork();
+        assert_true(child->pid >= 0);
+        if (child->pid == 0) {
+                close(in[1]);
+                while (read(in[0], path, sizeof(path) - 1) > 0) {
+                        int fd = open(path, O_RDONLY | O_CLOEXEC);
+
+                        if (mmap(NULL, 4096, PROT_READ | PROT_EXEC, MAP_PRIVATE, fd, 0) == MAP_FAILED || write(out[1], "", 1) != 1)
+                                _exit(1);
+                }
+                _exit(0);
+        }
+        close(in[0]);
+        close(out[1]);
+        child->input = in[1];
+        child->output = out[0];
+}
+
+static void child_map(Child *child, const char *path) {
+        char done;
+
+        assert_int_equal(write(child->input, path, strlen(path) + 1), strlen(path) + 1);
+        assert_int_equal(read(child->output, &done, 1), 1);
+}
+
+static void child_stop(Child *child) {
+        int status;
+
+        close(child->input);
+        close(child->output);
+        assert_int_equal(waitpid(child->pid, &status, 0), child->pid);
+        assert_int_equal(status, 0);
+}
+
+static uint8_t *map_code(void) {
+        uint8_t *page = mmap(NULL, 4096, PROT_READ | PROT_EXEC, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+
+        assert_ptr_not_equal(page, MAP_FAILED);
+        return page;
+}
+
+static uint8_t *map_dump(int fd) {
+        uint8_t *marker = mmap(NULL, 4096, PROT_READ | PROT_EXEC, MAP_PRIVATE, fd, 0);
+
+        assert_ptr_not_equal(marker, MAP_FAILED);
+        return marker;
+}
+
+static int make_dump(char path[static PATH_MAX], const char *dir, pid_t pid) {
+        static TestDump dump;
+        int fd;
+
+        snprintf(path, PATH_MAX, "%s/jit-%d.dump", dir, (int) pid);
+        fd = open(path, O_RDWR | O_CREAT | O_CLOEXEC, 0600);
+        assert_true(fd >= 0);
+        dump_header(&dump, 0);
+        write_dump(fd, &dump);
+        return fd;
+}
+
+static void add_code(int fd, uint64_t time, const uint8_t *code, uint64_t index, const char *name) {
+        static TestDump dump;
+
+        dump.size = 0;
+        dump_load(&dump, time, (uintptr_t) code, 0x40, index, name);
+        write_dump(fd, &dump);
+}
+
+static bool is_settled(AddressSpace *space, const uint8_t *address) {
+        Resolved resolved;
+
+        assert_int_equal(address_space_resolve(space, (uintptr_t) address, false, &resolved), 0);
+        return resolved.late_until == 0;
+}
+
+static size_t count_fds(void) {
+        DIR *dir = opendir("/proc/self/fd");
+        size_t n = 0;
+
+        assert_non_null(dir);
+        while (readdir(dir))
+                n++;
+        closedir(dir);
+        return n;
+}
+
+/* What a parent's JIT had made by then is a child's, and not what it makes later, which may be at the same addresses. */
+static void test_forked_with_jitdump(void **state) {
+        const struct timespec past_interval = { .tv_nsec = 250000000 };
+        _cleanup_symbolizer_ Symbolizer *symbolizer = NULL;
+        _cleanup_space_ AddressSpace *space = NULL, *child = NULL, *seen = NULL, *stranger = NULL, *grandchild = NULL;
+        _cleanup_close_ int fd = -1, own_fd = -1;
+        uint8_t *page = map_code(), *marker;
+        uint64_t made, fork_time, now, offset;
+        char path[PATH_MAX], own[PATH_MAX];
+        const char *name;
+        Child process;
+        size_t n_fds;
+
+        fd = make_dump(path, *state, getpid());
+        add_code(fd, now_ns(CLOCK_MONOTONIC), page, 0, "js:first");
+        marker = map_dump(fd);
+        made = now_ns(CLOCK_MONOTONIC);
+        wait_for_clock();
+        child_start(&process);
+        fork_time = now_ns(CLOCK_BOOTTIME);
+        wait_for_clock();
+
+        open_space(&symbolizer, &space, getpid(), NULL, NULL);
+        assert_int_equal(address_space_fork(&child, space, process.pid, fork_time), 0);
+        now = now_ns(CLOCK_BOOTTIME);
+        assert_name_at(child, now, (uintptr_t) page + 4, "js:first", 4);
+        /* The dump has not told of all that was before the fork. */
+        assert_false(is_settled(child, page));
+        assert_false(is_settled(child, page + 0x40));
+        assert_int_equal(address_space_find_late_name(child, (uintptr_t) page, now, now, false, &name, &offset), -EAGAIN);
+        add_code(fd, made, page + 0x40, 1, "js:late");
+        add_code(fd, now_ns(CLOCK_MONOTONIC), page, 2, "js:second");
+        add_code(fd, now_ns(CLOCK_MONOTONIC), page + 0x80, 3, "js:other");
+        wait_for_clock();
+        nanosleep(&past_interval, NULL);
+        now = now_ns(CLOCK_BOOTTIME);
+        assert_int_equal(assert_name_at(child, now, (uintptr_t) page + 4, "js:first", 4), 1);
+        assert_true(is_settled(child, page));
+        assert_name_at(child, now, (uintptr_t) page + 0x40, "js:late", 0);
+        assert_name_at(child, now, (uintptr_t) page + 0x80, NULL, 0);
+        assert_false(is_settled(child, page + 0x80)); /* it may have one of its own, that is not known */
+        assert_int_equal(address_space_find_late_name(child, (uintptr_t) page + 1, now, now, false, &name, &offset), 1);
+        assert_string_equal(name, "js:first");
+        assert_int_equal(offset, 1);
+        assert_int_equal(address_space_find_late_name(child, (uintptr_t) page + 0x80, now, now, false, &name, &offset), -EAGAIN);
+        assert_int_equal(address_space_find_late_name(child, (uintptr_t) page + 0x80, now, now, true, &name, &offset), 0);
+        assert_name_at(space, now, (uintptr_t) page, "js:second", 0);
+
+        n_fds = count_fds();
+        /* What it reads for itself is the same, by which it is known when it was forked. */
+        assert_true(address_space_refresh(child) >= 0);
+        assert_int_equal(count_fds(), n_fds); /* it is not opened once more */
+        assert_name_at(child, now, (uintptr_t) page, "js:first", 0);
+        assert_int_equal(address_space_new(&seen, symbolizer, process.pid), 0);
+        address_space_set_start(seen, fork_time);
+        assert_int_equal(address_space_refresh(seen), 1);
+        assert_name_at(seen, now, (uintptr_t) page, "js:first", 0);
+        assert_name_at(seen, now, (uintptr_t) page + 0x80, NULL, 0);
+        assert_int_equal(address_space_new(&stranger, symbolizer, process.pid), 0);
+        assert_int_equal(address_space_refresh(stranger), 1);
+        assert_name_at(stranger, now, (uintptr_t) page, NULL, 0);
+
+        /* Its own comes first, and what it has not made again is still its parent's. Its parent's end is not its own. */
+        space = address_space_free(space);
+        own_fd = make_dump(own, *state, process.pid);
+        add_code(own_fd, now_ns(CLOCK_MONOTONIC), page, 0, "js:own");
+        child_map(&process, own);
+        wait_for_clock();
+        assert_int_equal(address_space_refresh(child), 1);
+        now = now_ns(CLOCK_BOOTTIME);
+        assert_name_at(child, now, (uintptr_t) page, "js:own", 0);
+        assert_name_at(child, now, (uintptr_t) page + 0x44, "js:late", 4);
+        assert_int_equal(address_space_find_late_name(child, (uintptr_t) page + 0x44, now, now, true, &name, &offset), 1);
+        assert_string_equal(name, "js:late");
+
+        assert_int_equal(address_space_fork(&grandchild, child, 1, now), 0);
+        assert_name_at(grandchild, now, (uintptr_t) page, "js:own", 0);
+        assert_name_at(grandchild, now, (uintptr_t) page + 0x44, "js:late", 4);
+        assert_name_at(grandchild, now, (uintptr_t) page + 0x80, NULL, 0);
+        address_space_clear(child);
+        assert_true(address_space_refresh(child) >= 0);
+        assert_name_at(child, now, (uintptr_t) page + 0x44, NULL, 0);
+        child_stop(&process);
+        munmap(marker, 4096);
+        munmap(page, 4096);
+}
+
+/* What was written when the child is gone: names that were provisional are settled. */
+static void test_forked_and_told_at_last(void **state) {
+        _cleanup_symbolizer_ Symbolizer *symbolizer = NULL;
+        _cleanup_space_ AddressSpace *space = NULL, *child = NULL;
+        _cleanup_close_ int fd = -1;
+        uint8_t *page = map_code(), *marker;
+        uint64_t made, fork_time, offset;
+        char path[PATH_MAX];
+        const char *name;
+
+        fd = make_dump(path, *state, getpid());
+        marker = map_dump(fd);
+        made = now_ns(CLOCK_MONOTONIC);
+        wait_for_clock();
+        fork_time = now_ns(CLOCK_BOOTTIME);
+        open_space(&symbolizer, &space, getpid(), NULL, NULL);
+        assert_int_equal(address_space_fork(&child, space, 1, fork_time), 0);
+        assert_name_at(child, fork_time + 1, (uintptr_t) page, NULL, 0);
+        add_code(fd, made, page, 0, "js:first");
+        assert_int_equal(address_space_read_last_names(child, UINT64_MAX), 0);
+        assert_int_equal(address_space_find_late_name(child, (uintptr_t) page, fork_time + 1, UINT64_MAX, true, &name, &offset), 1);
+        assert_string_equal(name, "js:first");
+        munmap(marker, 4096);
+        munmap(page, 4096);
+}
+
+static void test_forked_with_perf_map(_unused_ void **state) {
+        const struct timespec past_interval = { .tv_nsec = 250000000 };
+        _cleanup_symbolizer_ Symbolizer *symbolizer = NULL;
+        _cleanup_space_ AddressSpace *space = NULL, *child = NULL, *grandchild = NULL;
+        uint8_t *page = map_code();
+        char path[64], own[64];
+        Child process;
+
+        snprintf(path, sizeof(path), "/tmp/perf-%d.map", getpid());
+        append_function(path, (uintptr_t) page, "js:first");
+        open_space(&symbolizer, &space, getpid(), NULL, NULL);
+        assert_resolves(space, (uintptr_t) page, "js:first", 0);
+        child_start(&process);
+        assert_int_equal(address_space_fork(&child, space, process.pid, now_ns(CLOCK_BOOTTIME)), 0);
+        append_function(path, (uintptr_t) page, "js:second");
+        append_function(path, (uintptr_t) page + 0x40, "js:third");
+        nanosleep(&past_interval, NULL);
+        assert_resolves(space, (uintptr_t) page, "js:second", 0);
+        assert_resolves(child, (uintptr_t) page + 4, "js:first", 4);
+        assert_resolves(child, (uintptr_t) page + 0x40, NULL, 0);
+
+        snprintf(own, sizeof(own), "/tmp/perf-%d.map", process.pid);
+        append_function(own, (uintptr_t) page + 0x40, "js:own");
+        assert_int_equal(unlink(path), 0);
+        nanosleep(&past_interval, NULL);
+        assert_resolves(child, (uintptr_t) page + 0x40, "js:own", 0);
+        assert_resolves(child, (uintptr_t) page + 4, "js:first", 4);
+        assert_int_equal(unlink(own), 0);
+        assert_int_equal(address_space_fork(&grandchild, child, 1, now_ns(CLOCK_BOOTTIME)), 0);
+        assert_resolves(grandchild, (uintptr_t) page + 0x40, "js:own", 0);
+        assert_resolves(grandchild, (uintptr_t) page, "js:first", 0);
+        child_stop(&process);
+        munmap(page, 4096);
+}
+
+/* One with another process's number where it is not known when it was forked, and one that is no such file. */
 static void test_no_jitdump(void **state) {
         static TestDump dump;
         uint8_t *page, *marker;
@@ -783,20 +1032,10 @@ static FILE *create_maps(const char *dir) {
         return maps;
 }
 
-static unsigned count_fds(void) {
-        DIR *dir = opendir("/proc/self/fd");
-        unsigned n = 0;
-
-        while (readdir(dir))
-                n++;
-        closedir(dir);
-        return n;
-}
-
 static void test_fds_are_bounded(void **state) {
         _cleanup_symbolizer_ Symbolizer *symbolizer = NULL;
         _cleanup_space_ AddressSpace *space = NULL;
-        unsigned before = count_fds();
+        size_t before = count_fds();
         FILE *maps = create_maps(*state);
         char path[PATH_MAX];
 
@@ -1046,6 +1285,9 @@ int main(void) {
                 cmocka_unit_test_setup_teardown(test_jitdump_is_found_later, set_up_directory, tear_down_directory),
                 cmocka_unit_test_setup_teardown(test_too_much_of_jitdump, set_up_directory, tear_down_directory),
                 cmocka_unit_test_setup_teardown(test_no_jitdump, set_up_directory, tear_down_directory),
+                cmocka_unit_test_setup_teardown(test_forked_with_jitdump, set_up_directory, tear_down_directory),
+                cmocka_unit_test_setup_teardown(test_forked_and_told_at_last, set_up_directory, tear_down_directory),
+                cmocka_unit_test(test_forked_with_perf_map),
                 cmocka_unit_test_setup_teardown(test_ahead, set_up_directory, tear_down_directory),
                 cmocka_unit_test(test_leader_is_gone),
                 cmocka_unit_test(test_zombie),

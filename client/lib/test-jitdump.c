@@ -11,6 +11,7 @@
 
 #include <cmocka.h>
 
+#include "jit-inherited.h"
 #include "test-jitdump.h"
 
 /* Both clocks are one, unless a test says otherwise. */
@@ -559,6 +560,33 @@ static void test_counter(_unused_ void **state) {
         assert_name(d, 0x1000, 1001000000, "a", 0);
 }
 
+/* However often a process forks that makes code of its own in between, what is kept of that is bounded. */
+static void test_many_generations(void **state) {
+        InheritedNames *names = NULL, *older;
+        const char *name;
+        uint64_t offset;
+
+        (void) state;
+        for (unsigned i = 1; i <= 100; i++) {
+                _cleanup_(perf_map_freep) PerfMap *map = NULL;
+                char line[64];
+                size_t used;
+
+                assert_return_code(perf_map_new(&map), 0);
+                (void) snprintf(line, sizeof(line), "%x000 10 made\n", i);
+                assert_return_code(perf_map_parse(map, line, strlen(line), &used), 0);
+                assert_return_code(perf_map_seal(map), 0);
+                older = names;
+                assert_return_code(inherited_names_new(&names, &(InheritedSource){ .map = map }, older), 0);
+                inherited_names_unref(older);
+        }
+        assert_return_code(inherited_names_find(names, 0x1000, &name, &offset), 0);
+        assert_non_null(name);
+        assert_return_code(inherited_names_find(names, 0x64000, &name, &offset), 0);
+        assert_null(name);
+        inherited_names_unref(names);
+}
+
 int main(void) {
         static const struct CMUnitTest tests[] = {
                 cmocka_unit_test(test_path),
@@ -581,6 +609,7 @@ int main(void) {
                 cmocka_unit_test(test_clock),
                 cmocka_unit_test(test_own_clocks),
                 cmocka_unit_test(test_counter),
+                cmocka_unit_test(test_many_generations),
         };
 
         return cmocka_run_group_tests(tests, NULL, NULL);

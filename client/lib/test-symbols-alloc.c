@@ -15,6 +15,7 @@
 #include <cmocka.h>
 
 #include "elf-plt.h"
+#include "jit-inherited.h"
 #include "jitdump.h"
 #include "perf-map.h"
 #include "symbolizer.h"
@@ -163,7 +164,7 @@ static int resolve(void) {
         r = address_space_refresh(space);
         if (r < 0)
                 return r;
-        r = address_space_fork(&child, space, getpid());
+        r = address_space_fork(&child, space, getpid(), 1);
         if (r < 0)
                 return r;
         for (size_t i = 0; i < ELEMENTSOF(addresses); i++) {
@@ -172,6 +173,34 @@ static int resolve(void) {
                         return r;
         }
         return 0;
+}
+
+/* Of a parent with a dump and a map, by a child and its child. */
+static int inherit(void) {
+        _cleanup_(jitdump_freep) JitDump *dump = NULL;
+        _cleanup_(perf_map_freep) PerfMap *map = NULL;
+        _cleanup_(inherited_names_unrefp) InheritedNames *names = NULL, *more = NULL;
+        const char *name;
+        uint64_t offset;
+        size_t used;
+        int r;
+
+        r = jitdump_new(&dump);
+        if (r >= 0)
+                r = perf_map_new(&map);
+        if (r >= 0)
+                r = perf_map_parse(map, "1000 10 first\n", 14, &used);
+        if (r >= 0)
+                r = perf_map_seal(map);
+        if (r >= 0)
+                r = inherited_names_new(&names, &(InheritedSource){ .dump = dump }, NULL);
+        if (r >= 0)
+                r = inherited_names_new(&more, &(InheritedSource){ .map = map }, names);
+        if (r >= 0)
+                r = inherited_names_find(more, 0x1000, &name, &offset);
+        if (r >= 0)
+                assert_string_equal(name, "first");
+        return r;
 }
 
 /* What failed for want of memory works when there is some again. */
@@ -214,6 +243,10 @@ static void test_demangle(_unused_ void **state) {
         fail_every_allocation(demangle);
 }
 
+static void test_inherit(_unused_ void **state) {
+        fail_every_allocation(inherit);
+}
+
 static void test_resolve(_unused_ void **state) {
         fail_every_allocation(resolve);
 }
@@ -225,6 +258,7 @@ int main(void) {
                 cmocka_unit_test(test_plt),
                 cmocka_unit_test(test_jitdump),
                 cmocka_unit_test(test_demangle),
+                cmocka_unit_test(test_inherit),
                 cmocka_unit_test(test_resolve),
                 cmocka_unit_test(test_resolve_recovers),
         };

@@ -554,7 +554,7 @@ static void test_gone_when_read(void **state) {
         AddressSpace *child;
         Resolved resolved;
 
-        assert_int_equal(address_space_fork(&child, f->space, PID + 1), 0);
+        assert_int_equal(address_space_fork(&child, f->space, PID + 1, 1), 0);
         assert_int_equal(address_space_resolve(child, 2 * BASE + f->at, false, &resolved), 0);
         assert_string_equal(resolved.file->path, f->paths[1]);
         address_space_free(child);

@@ -69,7 +69,7 @@ int address_space_new(AddressSpace **ret, Symbolizer *symbolizer, pid_t pid) {
         return 0;
 }
 
-int address_space_fork(AddressSpace **ret, const AddressSpace *parent, pid_t pid) {
+int address_space_fork(AddressSpace **ret, const AddressSpace *parent, pid_t pid, _unused_ uint64_t start) {
         int r = address_space_new(ret, parent->symbolizer, pid);
 
         if (r >= 0) {
@@ -79,6 +79,8 @@ int address_space_fork(AddressSpace **ret, const AddressSpace *parent, pid_t pid
         }
         return r;
 }
+
+void address_space_set_start(_unused_ AddressSpace *space, _unused_ uint64_t start) {}
 
 AddressSpace *address_space_free(AddressSpace *space) {
         free(space);
