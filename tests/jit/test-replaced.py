@@ -3,7 +3,7 @@
 """
 Code that takes the place of other code, and code that moves, many times a second: each sample has the name of what was
 there at its time, or, where that is told too late to be known, none, which on a busy machine may be most of them. Who
-called it is known for sure. Runs inside bus-env.
+called it is known for sure. And in a child it is what was there when it was forked. Runs inside bus-env.
 """
 
 import concurrent.futures
@@ -16,6 +16,7 @@ sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), ".."
 from truth import Recording, as_user, check, exit_status, workload  # pylint: disable=wrong-import-position
 
 SHARES = {"made_half": 50.0, "made_third": 33.3, "made_sixth": 16.7}
+FORKED = {"made_half": 50.0, "made_third": 50.0}
 POINTS = 5.0
 NAMED_LEAST = 10.0  # percent, however late the dump is found, and read
 SECONDS = 2
@@ -35,13 +36,13 @@ def shares(recording):
     return {row["name"]: 100.0 * row["self_samples"] / report["samples"] for row in report["rows"] if row["file"] == "[jit]"}
 
 
-def check_named(title, found):
+def check_named(title, found, expected):
     """Those without a name may be of any of the functions, and no others."""
     samples = sum(found.values())
-    named = {name: 100.0 * found.get(name, 0.0) / samples if samples else 0.0 for name in SHARES}
+    named = {name: 100.0 * found.get(name, 0.0) / samples if samples else 0.0 for name in expected}
     unnamed = max(0.0, 100.0 - sum(named.values()))
     check(unnamed <= 100.0 - NAMED_LEAST, f"{title}: {unnamed:.1f} % have no name, to be {100.0 - NAMED_LEAST} % at most")
-    for name, share in SHARES.items():
+    for name, share in expected.items():
         check(share - unnamed - POINTS <= named[name] <= share + POINTS,
               f"{title}: {name} has {named[name]:.1f} %, to be {share:.1f} % but for those without a name")
 
@@ -65,12 +66,16 @@ def main():
         # At the same time, since what counts is CPU time.
         with concurrent.futures.ThreadPoolExecutor() as pool:
             late = pool.submit(record, directory, "late", "late")
+            forked = pool.submit(record, directory, "forked", "forked")
             runs = {title: pool.submit(record, directory, title, around=around) for title, around in TOLD.items()}
             recordings = {title: run.result() for title, run in runs.items()}
-            late = late.result()
+            late, forked = late.result(), forked.result()
         for title, recording in recordings.items():
-            check_named(title, shares(recording))
+            check_named(title, shares(recording), SHARES)
             check_callers(title, recording)
+
+        check_named("forked", shares(forked), FORKED)
+        check_callers("forked", forked)
 
         check_callers("told late", late)
         check(sum(shares(late).values()) >= 90, "told late: and are there without one")

@@ -4,13 +4,16 @@
  * A JIT that puts one function where another one was, and moves a third, many times a second. Half of the CPU seconds
  * are in made_half, a third in made_third, at the same address, and a sixth in made_sixth, at one of two others. Each is
  * called by a function of its own, which tells which one it really was. It writes so into jit-PID.dump here, as it goes,
- * or with a second argument, only now and then.
+ * or with "late", only now and then.
+ *
+ * With "forked", a child goes on with made_half, which takes CPU seconds of its own, while made_third takes its place here.
  */
 
 #include <fcntl.h>
 #include <stdbool.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include "made.h"
@@ -120,6 +123,25 @@ static NOINLINE uint64_t calls_sixth(const char *code, uint64_t rounds) {
         return ((MadeFunction *) (uintptr_t) code)(rounds) + 3;
 }
 
+static int fork_on(const char *code, double seconds) {
+        uint64_t x = 1;
+        int status;
+        pid_t pid;
+
+        put_load(code, 1, "made_half");
+        pid = fork();
+        if (pid == 0) {
+                while (spin_cpu_seconds() < seconds)
+                        x += calls_half(code, SPIN_UNIT);
+                _exit(spin_end(x)); /* what of the dump is in the buffer is the parent's */
+        }
+        put_load(code, 2, "made_third");
+        while (pid > 0 && spin_cpu_seconds() < seconds)
+                x += calls_third(code, SPIN_UNIT);
+        fclose(dump);
+        return pid < 0 || waitpid(pid, &status, 0) < 0 || status != 0 ? 1 : spin_end(x);
+}
+
 int main(int argc, char **argv) {
         static uint64_t (*const callers[])(const char *code, uint64_t rounds) = { calls_half, calls_third, calls_sixth };
         static const double weights[] = { 3, 2, 1 };
@@ -127,11 +149,13 @@ int main(int argc, char **argv) {
         uint64_t x = 1, random = 1, index = 1;
         char *code = make_code(), *moving;
 
-        late = argc > 2;
+        late = argc > 2 && strcmp(argv[2], "late") == 0;
         if (!code || open_dump() < 0) {
                 perror("replaced");
                 return 1;
         }
+        if (argc > 2 && strcmp(argv[2], "forked") == 0)
+                return fork_on(code, seconds);
         moving = code + PAGE / 4;
         put_load(moving, 0, "made_sixth");
         while (spin_cpu_seconds() < seconds) {
