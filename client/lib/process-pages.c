@@ -96,17 +96,37 @@ static int read_places_of_thread(pid_t pid, size_t maps_max, const struct iovec 
         return r < 0 ? r : read_places(dir.tid, places, n, end);
 }
 
-int process_pages_touch_code(pid_t pid, size_t maps_max, const struct rs_table_mapping *mappings, size_t n, bool every_page) {
-        uint64_t end = now_ns(CLOCK_MONOTONIC) + TIME_MAX;
-        _cleanup_free_ struct rs_table_mapping *sorted = NULL;
-        _cleanup_free_ struct iovec *places = NULL;
+static int check_owner_of(pid_t pid) {
         ProcessDir dir = PROCESS_DIR_INIT;
-        size_t n_sorted = 0, n_places;
         int r;
 
         process_dir_find(&dir, "/proc", pid);
         r = dir.fd < 0 ? -ESRCH : check_owner(&dir);
         process_dir_done(&dir);
+        return r;
+}
+
+int process_pages_read(pid_t pid, uint64_t start, void *buffer, size_t size) {
+        struct iovec local = { .iov_base = buffer, .iov_len = size };
+        struct iovec remote = { .iov_base = (void *) (uintptr_t) start, .iov_len = size };
+        ssize_t n;
+        int r;
+
+        r = check_owner_of(pid);
+        if (r < 0)
+                return r;
+        n = process_vm_readv(pid, &local, 1, &remote, 1, 0);
+        return n < 0 ? -errno : (size_t) n < size ? -EFAULT : 0;
+}
+
+int process_pages_touch_code(pid_t pid, size_t maps_max, const struct rs_table_mapping *mappings, size_t n, bool every_page) {
+        uint64_t end = now_ns(CLOCK_MONOTONIC) + TIME_MAX;
+        _cleanup_free_ struct rs_table_mapping *sorted = NULL;
+        _cleanup_free_ struct iovec *places = NULL;
+        size_t n_sorted = 0, n_places;
+        int r;
+
+        r = check_owner_of(pid);
         if (r < 0)
                 return r;
         sorted = calloc(MAPPINGS_MAX, sizeof(*sorted));

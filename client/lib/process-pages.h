@@ -28,6 +28,8 @@ typedef struct StackPages {
  * -ENOMEM; where its leader has exited, those of process_dir_open(), too.
  */
 int process_pages_touch_code(pid_t pid, size_t maps_max, const struct rs_table_mapping *mappings, size_t n, bool every_page);
+/* All of it, of a process of the caller's own, or -EPERM, -ESRCH, -EFAULT. */
+int process_pages_read(pid_t pid, uint64_t start, void *buffer, size_t size);
 /*
  * Reads a byte of each page that is missing where a stack of the process may have its callers: of the main thread's first,
  * then of memory above what nobody may touch. At most 128 pages of each mapping and 1,024 of all, and it begins no more after

@@ -18,6 +18,7 @@
 #include <cmocka.h>
 
 #include "symbol-file.h"
+#include "unwind-code.h"
 #include "unwind-identity.h"
 
 #define SIZE RS_TABLE_SIZE_MIN
@@ -71,6 +72,15 @@ int unwind_cache_get(_unused_ UnwindCache *cache, _unused_ ElfFile *elf, UnwindT
         n_made++;
         *ret = t;
         return 0;
+}
+
+/* Of the same kind, from 0 on; its content is not looked at. */
+int unwind_table_new_of_code(UnwindTable **ret, _unused_ const uint8_t *code, _unused_ size_t size) {
+        int r = unwind_cache_get(NULL, NULL, ret);
+
+        if (r >= 0)
+                (*ret)->base = 0;
+        return r;
 }
 
 void unwind_cache_put(_unused_ UnwindCache *cache, _unused_ const ElfFile *elf, _unused_ UnwindTable *table) {}
@@ -166,7 +176,7 @@ static UnwindList *map_file(Fixture *f, SymbolFile *file) {
         AddressSpace space = { .n = 1, .ranges = &range };
         UnwindList *list = NULL;
 
-        assert_return_code(unwind_list_new(&list, f->images, &space, NULL), 0);
+        assert_return_code(unwind_list_new(&list, f->images, &space, NULL, NULL), 0);
         assert_non_null(list);
         return list;
 }
@@ -505,7 +515,7 @@ static void test_bias(void **state) {
 
         read_file(f, &file, 100000);
         unread.elf = file.elf;
-        assert_return_code(unwind_list_new(&list, f->images, &space, NULL), 0);
+        assert_return_code(unwind_list_new(&list, f->images, &space, NULL, NULL), 0);
         m = mappings_of(f, unwind_list_get_value(list), &n);
         assert_int_equal(n, 6);
         assert_true(m[0].start == 0x10000 && m[0].end == 0x11000 && m[0].n_pages == 0);
@@ -618,7 +628,7 @@ static void test_files_go(void **state) {
                         (void) unwind_images_read(&files[k].mapped, (ElfFile *) f, f->images);
                 range.file = &files[0].mapped;
                 /* There is room for some. */
-                (void) unwind_list_new(&list, f->images, &space, NULL);
+                (void) unwind_list_new(&list, f->images, &space, NULL, NULL);
                 for (unsigned k = 0; k < 2; k++)
                         unwind_images_forget(&files[k].mapped, f->images);
                 unwind_list_unref(list, f->images);
@@ -759,19 +769,88 @@ static void test_same(void **state) {
         UnwindList *list, *same;
 
         read_file(f, &file, 10000);
-        assert_return_code(unwind_list_new(&list, f->images, &space, NULL), 0);
-        assert_return_code(unwind_list_new(&same, f->images, &space, list), 0);
+        assert_return_code(unwind_list_new(&list, f->images, &space, NULL, NULL), 0);
+        assert_return_code(unwind_list_new(&same, f->images, &space, NULL, list), 0);
         assert_ptr_equal(same, list);
         range.end += 0x1000;
-        assert_return_code(unwind_list_new(&same, f->images, &space, list), 0);
+        assert_return_code(unwind_list_new(&same, f->images, &space, NULL, list), 0);
         assert_ptr_not_equal(same, list);
         assert_ptr_equal(unwind_list_ref(same), same);
         unwind_list_unref(same, f->images);
         unwind_list_unref(same, f->images);
         unwind_list_unref(list, f->images);
-        assert_return_code(unwind_list_new(&list, f->images, &empty, NULL), 0);
+        assert_return_code(unwind_list_new(&list, f->images, &empty, NULL, NULL), 0);
         assert_null(list);
         assert_null(unwind_list_unref(NULL, f->images));
+}
+
+/* Code that is equal has one table, which stays as long as somebody has it, or a list. */
+static void test_code(void **state) {
+        Fixture *f = *state;
+        SymbolFile jit = { .kind = SYMBOL_FILE_JIT }, file = {};
+        MappedRange ranges[] = {
+                { .start = 0x10000, .end = 0x20000, .file = &jit.mapped },
+                { .start = 0x30000, .end = 0x40000, .file = &jit.mapped },
+                { .start = 0x50000, .end = 0x60000, .file = &jit.mapped },
+        };
+        AddressSpace space = { .n = ELEMENTSOF(ranges), .ranges = ranges };
+        UnwindCode items[] = { { .start = 0x10000, .end = 0x20000 }, { .start = 0x50000, .end = 0x60000 } };
+        UnwindCodes codes = { .items = items, .n = ELEMENTSOF(items) };
+        const struct rs_table_mapping *m;
+        UnwindImage *other = NULL;
+        int64_t n_allowed = 0;
+        UnwindList *list;
+        uint32_t n;
+
+        n_made = 0;
+        next_n_pages = 0x100;
+        assert_return_code(unwind_images_get_code(f->images, (const uint8_t *) "code", 4, &items[0].image), 0);
+        assert_return_code(unwind_images_get_code(f->images, (const uint8_t *) "code", 4, &items[1].image), 0);
+        assert_ptr_equal(items[0].image, items[1].image);
+        assert_int_equal(n_made, 1);
+        assert_return_code(unwind_images_get_code(f->images, (const uint8_t *) "else", 4, &other), 0);
+        assert_ptr_not_equal(other, items[0].image);
+        /* Nor is it a file's, whatever that is called. */
+        next_identity = "code";
+        read_file(f, &file, 10000);
+        next_identity = NULL;
+        assert_ptr_not_equal(file.mapped.userdata, items[0].image);
+        assert_int_equal(statistics(f).images, 3);
+
+        assert_return_code(unwind_list_new(&list, f->images, &space, &codes, NULL), 0);
+        assert_false(unwind_list_is_waiting(list));
+        m = mappings_of(f, unwind_list_get_value(list), &n);
+        assert_int_equal(n, 3);
+        assert_int_equal(m[0].n_pages, 0x100);
+        assert_int_equal(m[0].bias, m[0].start);
+        assert_int_equal(m[1].n_pages, 0);
+        assert_int_equal(m[2].pages, m[0].pages);
+        assert_int_equal(m[2].bias, m[2].start);
+        assert_true(rule_of(f, m, m->bias + 256 + 0x20) > 0);
+
+        unwind_images_share_code(items[0].image);
+        for (unsigned i = 0; i < 3; i++)
+                unwind_images_put_code(f->images, items[0].image);
+        assert_false(unwind_images_wants_code(f->images, items[0].image)); /* the list has it */
+        unwind_list_unref(list, f->images);
+        unwind_images_put_code(f->images, other);
+        unwind_images_forget(&file.mapped, f->images);
+
+        /* None, and none that had room. */
+        next_error = -ENOENT;
+        items[0].image = NULL;
+        assert_return_code(unwind_images_get_code(f->images, (const uint8_t *) "none", 4, &items[0].image), 0);
+        unwind_images_share_code(items[0].image);
+        unwind_images_put_code(f->images, items[0].image);
+        assert_false(unwind_images_wants_code(f->images, items[0].image));
+        unwind_images_put_code(f->images, items[0].image);
+        next_error = 0;
+        do {
+                assert_true(n_allowed < 100);
+                allocations_left = n_allowed++;
+        } while (unwind_images_get_code(f->images, (const uint8_t *) "more", 4, &items[0].image) < 0);
+        allocations_left = -1;
+        unwind_images_put_code(f->images, items[0].image);
 }
 
 /* More than can be told: those of files stay. */
@@ -789,12 +868,12 @@ static void test_many(void **state) {
         for (size_t i = 0; i < MANY; i++)
                 ranges[i] = (MappedRange){ 0x100000 + i * 0x2000, 0x101000 + i * 0x2000, 0x1000, i % 100 == 99 ? &file.mapped : &jit.mapped };
         space.n = 30000;
-        assert_return_code(unwind_list_new(&list, f->images, &space, NULL), 0);
+        assert_return_code(unwind_list_new(&list, f->images, &space, NULL, NULL), 0);
         mappings_of(f, unwind_list_get_value(list), &n);
         assert_int_equal(n, 30000);
         unwind_list_unref(list, f->images);
         space.n = MANY;
-        assert_return_code(unwind_list_new(&list, f->images, &space, NULL), 0);
+        assert_return_code(unwind_list_new(&list, f->images, &space, NULL, NULL), 0);
         m = mappings_of(f, unwind_list_get_value(list), &n);
         assert_int_equal(n, 600);
         assert_int_equal(m[599].start, 0x100000 + 59999 * 0x2000);
@@ -819,13 +898,13 @@ static void test_allocations(void **state) {
                 next_n_rules = 32U << i; /* the memory's table of rules has to grow each time */
                 allocations_left = i;
                 r = unwind_images_read(&file->mapped, file->elf, f->images) < 0 ||
-                    unwind_list_new(&list, f->images, &space, NULL) < 0;
+                    unwind_list_new(&list, f->images, &space, NULL, NULL) < 0;
                 allocations_left = -1;
                 if (r == 0)
                         assert_true(i > 5);
                 assert_return_code(unwind_images_read(&file->mapped, file->elf, f->images), 0);
                 unwind_list_unref(list, f->images);
-                assert_return_code(unwind_list_new(&list, f->images, &space, NULL), 0);
+                assert_return_code(unwind_list_new(&list, f->images, &space, NULL, NULL), 0);
                 assert_false(unwind_list_is_waiting(list));
                 unwind_list_unref(list, f->images);
                 free(file);
@@ -852,6 +931,7 @@ int main(void) {
                 cmocka_unit_test_setup_teardown(test_rules, set_up, tear_down),
                 cmocka_unit_test_setup_teardown(test_slots, set_up, tear_down),
                 cmocka_unit_test_setup_teardown(test_table, set_up, tear_down),
+                cmocka_unit_test_setup_teardown(test_code, set_up, tear_down),
                 cmocka_unit_test_setup_teardown(test_identity, set_up, tear_down),
                 cmocka_unit_test_setup_teardown(test_malformed, set_up, tear_down),
                 cmocka_unit_test_setup_teardown(test_bias, set_up, tear_down),

@@ -1094,8 +1094,82 @@ static void test_fixtures_against_elfutils(_unused_ void **state) {
         }
 }
 
+#ifdef __x86_64__
+static const uint8_t trampoline[] = { 0xf3, 0x0f, 0x1e, 0xfa, 0x48, 0x83, 0xec, 0x08, 0xff, 0xd1, 0x48, 0x83, 0xc4, 0x08, 0xc3 };
+
+static void check_trampoline(const UnwindTable *table, size_t at, bool marked) {
+        for (size_t i = marked ? 0 : 4; i < sizeof(trampoline); i++) {
+                const struct rs_table_rule *rule = unwind_table_find(table, at + i);
+
+                assert_int_equal(rule->cfa, RS_CFA_REG);
+                assert_int_equal(rule->reg, 7);
+                assert_int_equal(rule->cfa_offset, i >= 8 && i < 14 ? 16 : 8);
+                assert_int_equal(rule->fp, RS_REG_SAME);
+                assert_int_equal(rule->ra, RS_REG_AT_CFA);
+                assert_int_equal(rule->ra_offset, -8);
+        }
+        assert_int_equal(unwind_table_find(table, at + sizeof(trampoline))->cfa, RS_CFA_NONE);
+        assert_int_equal(unwind_table_find(table, at + (marked ? -1 : 3))->cfa, RS_CFA_NONE);
+}
+
+/* As Python has it for a map, and for a dump, in which there is room behind each. */
+static void test_trampolines(void **state) {
+        static const struct {
+                size_t first, step;
+                bool marked;
+        } layouts[] = { { 0, 16, true }, { 0, 0x110, true }, { 32, 16, false }, { 0xf8, 0x1000, true } };
+
+        (void) state;
+        for (size_t i = 0; i < ELEMENTSOF(layouts); i++) {
+                _cleanup_(unwind_table_freep) UnwindTable *table = NULL;
+                size_t size = 64 << 10, last = 0;
+                _cleanup_free_ uint8_t *code = calloc(1, size);
+
+                assert_non_null(code);
+                for (size_t at = layouts[i].first; at + sizeof(trampoline) <= size; last = at, at += layouts[i].step)
+                        memcpy(code + at + (layouts[i].marked ? 0 : 4), trampoline + (layouts[i].marked ? 0 : 4),
+                               sizeof(trampoline) - (layouts[i].marked ? 0 : 4));
+                assert_true(unwind_table_knows_code(code, layouts[i].first + 64));
+                assert_return_code(unwind_table_new_of_code(&table, code, size), 0);
+                assert_int_equal(table->base, 0);
+                assert_int_equal(table->n_pages, (last + sizeof(trampoline) + 255) / 256);
+                for (size_t at = layouts[i].first; at <= last; at += layouts[i].step)
+                        check_trampoline(table, at, layouts[i].marked);
+        }
+}
+
+/* A piece that is not there whole is none; and what is before the first need not be there. */
+static void test_trampolines_by_halves(void **state) {
+        (void) state;
+        for (size_t size = 0; size < sizeof(trampoline); size++) {
+                _cleanup_free_ uint8_t *code = malloc(MAX(size, (size_t) 1));
+                UnwindTable *table;
+
+                assert_non_null(code);
+                memcpy(code, trampoline, size);
+                assert_false(unwind_table_knows_code(code, size));
+                assert_int_equal(unwind_table_new_of_code(&table, code, size), -ENOENT);
+        }
+        for (size_t from = 1; from <= 4; from++) {
+                _cleanup_(unwind_table_freep) UnwindTable *table = NULL;
+                size_t size = sizeof(trampoline) - from;
+                _cleanup_free_ uint8_t *code = malloc(size);
+
+                assert_non_null(code);
+                memcpy(code, trampoline + from, size);
+                assert_return_code(unwind_table_new_of_code(&table, code, size), 0);
+                assert_int_equal(unwind_table_find(table, 4 - from)->cfa_offset, 8);
+                assert_int_equal(unwind_table_find(table, 8 - from)->cfa_offset, 16);
+        }
+}
+#endif
+
 int main(void) {
         static const struct CMUnitTest tests[] = {
+#ifdef __x86_64__
+                cmocka_unit_test(test_trampolines),
+                cmocka_unit_test(test_trampolines_by_halves),
+#endif
                 cmocka_unit_test(test_x86_64),
                 cmocka_unit_test(test_aarch64),
                 cmocka_unit_test(test_sources),

@@ -44,6 +44,9 @@
 /* What a child maps and does not look at. */
 #define UNTOUCHED 0x200000000000
 #define UNTOUCHED_SIZE (1U << 20)
+/* Where it has what Python puts between its functions; and is there later as well. */
+#define TRAMPOLINES 0x280000000000
+#define TRAMPOLINES_SIZE (64U << 10)
 /* What looks like stacks there: in shared memory with a page below that nobody may touch, without one, and of its own. */
 #define STACKS 0x300000000000
 #define STACK_PAGES 64
@@ -259,6 +262,18 @@ static bool map_untouchable(uint64_t at, size_t size) {
         return mmap((void *) at, size, PROT_NONE, MAP_FIXED | MAP_PRIVATE | MAP_ANONYMOUS, -1, 0) != MAP_FAILED;
 }
 
+/* Written before it can be executed; one each 0x110 bytes. */
+static bool map_trampolines(uintptr_t at) {
+        static const uint8_t code[] = { 0x48, 0x83, 0xec, 0x08, 0xff, 0xd1, 0x48, 0x83, 0xc4, 0x08, 0xc3 };
+        uint8_t *p = mmap((void *) at, TRAMPOLINES_SIZE, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED, -1, 0);
+
+        if (p == MAP_FAILED)
+                return false;
+        for (size_t i = 0; i + sizeof(code) <= TRAMPOLINES_SIZE; i += 0x110)
+                memcpy(p + i, code, sizeof(code));
+        return mprotect(p, TRAMPOLINES_SIZE, PROT_READ | PROT_EXEC) == 0;
+}
+
 /* Above each other, so that one has another below it and not what nobody may touch. */
 static bool map_stacks(void) {
         return map_untouchable(STACKS, PRIVATE - STACKS) && map_stack(GUARDED, STACK_PAGES, true) &&
@@ -322,6 +337,8 @@ static void child_main(int in, int out) {
                         }
                 if (c == 'a' && mmap((void *) UNTOUCHED, UNTOUCHED_SIZE, PROT_READ | PROT_EXEC,
                                      MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED, -1, 0) == MAP_FAILED)
+                        _exit(1);
+                if ((c == 'j' && !map_trampolines(TRAMPOLINES)) || (c == 'J' && !map_trampolines(TRAMPOLINES - TRAMPOLINES_SIZE)))
                         _exit(1);
                 if (c == 's' && !map_stacks())
                         _exit(1);
@@ -500,6 +517,50 @@ static void test_library(void **state) {
         compare_file(f, &child, "libresolv");
         child_end(&child);
 }
+
+#ifdef __x86_64__
+static bool has_trampolines(Fixture *f, const Child *child, uint64_t address) {
+        uint64_t list = find_list(f, child);
+        const struct rs_table_mapping *m = list != 0 ? find_mapping(f, list, address) : NULL;
+
+        return m && m->n_pages > 0 && find_rule(f, m, address + 4).cfa_offset == 16;
+}
+
+/* Code in memory that is known; what is made later lies before what was there, as one mapping. */
+static void test_trampolines(void **state) {
+        Fixture *f = *state;
+        Child child = child_new(), other = child_new();
+        const struct rs_table_mapping *m;
+        uint64_t images;
+
+        child_do(&child, 'a'); /* and some that is not known */
+        child_do(&child, 'j');
+        note(f, &child, RINGSIDE_PROCESS_SEEN, 1);
+        assert_true(wait_for(f, &child, has_trampolines, TRAMPOLINES));
+        assert_false(has_trampolines(f, &child, UNTOUCHED));
+        assert_true(wait_for(f, &child, has_trampolines, TRAMPOLINES + 0x110));
+        m = find_mapping(f, find_list(f, &child), TRAMPOLINES);
+        assert_int_equal(find_rule(f, m, TRAMPOLINES).cfa_offset, 8);
+        assert_int_equal(find_rule(f, m, TRAMPOLINES + 10).cfa_offset, 8);
+        assert_int_equal(find_rule(f, m, TRAMPOLINES + 11).cfa, RS_CFA_NONE);
+        assert_true(wait_for(f, &child, has_read, 1)); /* the rest, too */
+        images = statistics(f).images.images;
+
+        child_do(&child, 'J');
+        note_mapping(f, &child, TRAMPOLINES - TRAMPOLINES_SIZE);
+        assert_true(wait_for(f, &child, has_trampolines, TRAMPOLINES - TRAMPOLINES_SIZE));
+        assert_true(wait_for(f, &child, has_trampolines, TRAMPOLINES));
+        assert_int_equal(statistics(f).images.images, images + 1);
+
+        /* Another's that is equal is the same. */
+        child_do(&other, 'j');
+        note(f, &other, RINGSIDE_PROCESS_SEEN, 1);
+        assert_true(wait_for(f, &other, has_trampolines, TRAMPOLINES));
+        assert_int_equal(statistics(f).images.images, images + 1);
+        child_end(&child);
+        child_end(&other);
+}
+#endif
 
 static void test_fork_and_exit(void **state) {
         Fixture *f = *state;
@@ -770,6 +831,7 @@ static void test_touch(void **state) {
 static void test_every_page(_unused_ void **state) {
         struct rs_table_mapping m = { .start = UNTOUCHED, .end = UNTOUCHED + UNTOUCHED_SIZE, .n_pages = 1 }, without = m;
         Child child = child_new(), gone = child_new();
+        uint8_t bytes[64];
 
         child_do(&child, 'a');
         without.n_pages = 0;
@@ -796,8 +858,22 @@ static void test_every_page(_unused_ void **state) {
                 child_do(&child, 'a');
                 child_do(&child, 'u'); /* has its /proc/PID owned by root */
                 assert_int_equal(process_pages_touch_code(child.pid, SIZE, &m, 1, true), -EPERM);
+                assert_int_equal(process_pages_read(child.pid, UNTOUCHED, bytes, sizeof(bytes)), -EPERM);
                 child_end(&child);
         }
+}
+
+/* All of it, or nothing. */
+static void test_read(_unused_ void **state) {
+        Child child = child_new();
+        uint8_t bytes[8192];
+
+        child_do(&child, 'a');
+        assert_return_code(process_pages_read(child.pid, UNTOUCHED, bytes, sizeof(bytes)), 0);
+        assert_int_equal(process_pages_read(child.pid, UNTOUCHED + UNTOUCHED_SIZE - 4096, bytes, sizeof(bytes)), -EFAULT);
+        assert_int_equal(process_pages_read(child.pid, UNTOUCHED + UNTOUCHED_SIZE, bytes, sizeof(bytes)), -EFAULT);
+        child_end(&child);
+        assert_int_equal(process_pages_read(child.pid, UNTOUCHED, bytes, sizeof(bytes)), -ESRCH);
 }
 
 static uint64_t find_main_stack(const Child *child, size_t *ret_pages) {
@@ -1526,6 +1602,9 @@ int main(int argc, char **argv) {
         const struct CMUnitTest tests[] = {
                 cmocka_unit_test_setup_teardown(test_tables, set_up, tear_down),
                 cmocka_unit_test_setup_teardown(test_library, set_up, tear_down),
+#ifdef __x86_64__
+                cmocka_unit_test_setup_teardown(test_trampolines, set_up, tear_down),
+#endif
                 cmocka_unit_test_setup_teardown(test_fork_and_exit, set_up, tear_down),
                 cmocka_unit_test_setup_teardown(test_exec, set_up, tear_down),
                 cmocka_unit_test_setup_teardown(test_exec_untold, set_up, tear_down),
@@ -1536,6 +1615,7 @@ int main(int argc, char **argv) {
                 cmocka_unit_test_setup_teardown(test_exec_meanwhile, set_up, tear_down),
                 cmocka_unit_test_setup_teardown(test_touch, set_up, tear_down),
                 cmocka_unit_test(test_every_page),
+                cmocka_unit_test(test_read),
                 cmocka_unit_test_setup_teardown(test_stacks, set_up, tear_down),
                 cmocka_unit_test(test_swapped_stacks),
                 cmocka_unit_test(test_large_stack),

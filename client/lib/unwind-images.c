@@ -6,13 +6,14 @@
 
 #include "symbol-file.h"
 #include "table.h"
+#include "unwind-code.h"
 #include "unwind-identity.h"
 
 /* A table that had no room is not made again before, ns; doubles. */
 #define RETRY_MIN UINT64_C(1000000000)
 #define RETRY_MAX (64 * RETRY_MIN)
 
-typedef struct Image Image;
+typedef struct UnwindImage Image;
 
 enum ImageState {
         IMAGE_NEW,
@@ -22,7 +23,7 @@ enum ImageState {
         IMAGE_NONE,    /* there will be no table */
 };
 
-struct Image {
+struct UnwindImage {
         Image *next, **previous; /* of all */
         enum ImageState state;
         size_t refs; /* by entries of lists */
@@ -319,6 +320,66 @@ void unwind_images_forget(MappedFile *file, void *userdata) {
         free_if_unused(userdata, image);
 }
 
+/* ---- of code in memory ---- */
+
+/* There is no cache for it, and none that waits: it is found again sooner than a file. */
+static int fill_of_code(UnwindImages *images, Image *image, const uint8_t *code, size_t size) {
+        _cleanup_(unwind_table_freep) UnwindTable *table = NULL;
+        uint64_t now = now_ns(CLOCK_MONOTONIC);
+        int r;
+
+        r = unwind_table_new_of_code(&table, code, size);
+        if (r >= 0)
+                r = image_place(images, image, table, now);
+        if (r == -ENOBUFS)
+                leave(images, image, now);
+        else if (r < 0 && r != -ENOMEM)
+                image->state = IMAGE_NONE;
+        return r == -ENOMEM ? r : 0;
+}
+
+int unwind_images_get_code(UnwindImages *images, const uint8_t *code, size_t size, UnwindImage **ret) {
+        Image *image;
+        TableKey key;
+        int r;
+
+        r = table_string_key(&images->by_identity, (const char *) code, size, &key);
+        if (r < 0)
+                return r;
+        key.c |= UINT64_C(1) << 63; /* no identity of a file is as long */
+        image = (Image *) (uintptr_t) table_get(&images->by_identity, key);
+        if (!image) {
+                r = image_new(images, &image);
+                if (r < 0)
+                        return r;
+                image->key = key;
+                r = table_put(&images->by_identity, key, (uintptr_t) image);
+        }
+        image->files++;
+        if (r >= 0 && (image->state == IMAGE_NEW || image->state == IMAGE_LEFT))
+                r = fill_of_code(images, image, code, size);
+        if (r < 0) {
+                unwind_images_put_code(images, image);
+                return r;
+        }
+        *ret = image;
+        return 0;
+}
+
+void unwind_images_share_code(UnwindImage *image) {
+        image->files++;
+}
+
+void unwind_images_put_code(UnwindImages *images, UnwindImage *image) {
+        image->files--;
+        free_if_unused(images, image);
+}
+
+bool unwind_images_wants_code(const UnwindImages *images, const UnwindImage *image) {
+        return image->state == IMAGE_LEFT && now_ns(CLOCK_MONOTONIC) >= image->retry &&
+               unwind_memory_could_have(images->memory, image->bytes);
+}
+
 uint64_t unwind_images_tick(UnwindImages *images) {
         uint64_t now = now_ns(CLOCK_MONOTONIC);
 
@@ -344,8 +405,7 @@ uint64_t unwind_images_get_generation(const UnwindImages *images) {
 bool unwind_images_wants_file(const UnwindImages *images, const MappedFile *file) {
         const Image *image = file->userdata;
 
-        return image && image->state == IMAGE_LEFT && now_ns(CLOCK_MONOTONIC) >= image->retry &&
-               unwind_memory_could_have(images->memory, image->bytes);
+        return image && unwind_images_wants_code(images, image);
 }
 
 void unwind_images_get_statistics(const UnwindImages *images, UnwindImagesStatistics *ret) {
@@ -368,11 +428,11 @@ static void list_add(UnwindList *list, const struct rs_table_mapping *mapping, I
 }
 
 /* By where it is mapped, in the process and as the file counts. */
-static void list_add_range(UnwindList *list, const MappedRange *range) {
+static void list_add_range(UnwindList *list, const MappedRange *range, Image *code) {
         const SymbolFile *file = (const SymbolFile *) range->file;
-        Image *image = range->file->userdata;
+        Image *image = code ?: range->file->userdata;
         struct rs_table_mapping m = { .start = range->start, .end = range->end };
-        uint64_t address, bias;
+        uint64_t address = 0, bias;
 
         m.bias = m.start / RS_TABLE_PAGE * RS_TABLE_PAGE;
         if (image)
@@ -380,7 +440,7 @@ static void list_add_range(UnwindList *list, const MappedRange *range) {
         else
                 list->waiting |= file->forgotten || (file->elf && !file->loaded);
         if (!image || image->state != IMAGE_READY ||
-            !elf_file_get_code_address(file->elf, range->offset, range->end - range->start, &address)) {
+            (!code && !elf_file_get_code_address(file->elf, range->offset, range->end - range->start, &address))) {
                 list_add(list, &m, image);
                 return;
         }
@@ -403,15 +463,19 @@ static void list_add_range(UnwindList *list, const MappedRange *range) {
 }
 
 /* Each may become two; but what has no file goes where it gets too much. Above user space is the kernel's [vsyscall]. */
-static void list_fill(UnwindList *list, const AddressSpace *space, size_t n) {
+static void list_fill(UnwindList *list, const AddressSpace *space, const UnwindCodes *codes, size_t n) {
         bool many = n > RS_TABLE_MAPPINGS_MAX / 2;
 
         for (size_t i = 0; i < n && list->n + 2 <= RS_TABLE_MAPPINGS_MAX; i++) {
                 MappedRange range;
+                const UnwindCode *code;
+                Image *image;
 
                 address_space_get_mapping(space, i, &range);
-                if (range.end >> 63 == 0 && (!many || range.file->userdata))
-                        list_add_range(list, &range);
+                code = codes ? unwind_codes_find(codes, &range) : NULL;
+                image = code ? code->image : NULL;
+                if (range.end >> 63 == 0 && (!many || image || range.file->userdata))
+                        list_add_range(list, &range, image);
         }
 }
 
@@ -441,7 +505,7 @@ static bool list_says(const UnwindList *a, const UnwindList *b) {
                memcmp(a->images, b->images, a->n * sizeof(a->images[0])) == 0;
 }
 
-int unwind_list_new(UnwindList **ret, UnwindImages *images, const AddressSpace *space, UnwindList *old) {
+int unwind_list_new(UnwindList **ret, UnwindImages *images, const AddressSpace *space, const UnwindCodes *codes, UnwindList *old) {
         size_t n = address_space_get_n_mappings(space), bytes;
         UnwindList *list;
         int r;
@@ -453,7 +517,7 @@ int unwind_list_new(UnwindList **ret, UnwindImages *images, const AddressSpace *
         list = list_allocate(n);
         if (!list)
                 return -ENOMEM;
-        list_fill(list, space, n);
+        list_fill(list, space, codes, n);
         if (old && list_says(old, list)) {
                 old->waiting = list->waiting;
                 list_free(list);

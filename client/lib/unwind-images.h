@@ -18,6 +18,8 @@
 
 typedef struct UnwindImages UnwindImages;
 typedef struct UnwindList UnwindList;
+typedef struct UnwindImage UnwindImage;
+typedef struct UnwindCodes UnwindCodes;
 
 typedef struct UnwindImagesStatistics {
         uint64_t images;    /* with a table in the memory now */
@@ -38,6 +40,15 @@ int unwind_images_read(MappedFile *file, ElfFile *elf, void *images);
 /* The file goes: nothing is kept for it but a table that others may still have, or get. */
 void unwind_images_forget(MappedFile *file, void *images);
 /*
+ * The image of code in memory, unwind_table_new_of_code(), once for all that is equal. *ret NULL: it has none. Whoever gets
+ * it puts it back; what shares it, too.
+ */
+int unwind_images_get_code(UnwindImages *images, const uint8_t *code, size_t size, UnwindImage **ret);
+void unwind_images_share_code(UnwindImage *image);
+void unwind_images_put_code(UnwindImages *images, UnwindImage *image);
+/* As unwind_images_wants_file(). */
+bool unwind_images_wants_code(const UnwindImages *images, const UnwindImage *image);
+/*
  * Once in a while: tables that had to wait for room that was given back. Returns when to come again, ns CLOCK_MONOTONIC,
  * 0: no table waits.
  */
@@ -49,10 +60,10 @@ bool unwind_images_wants_file(const UnwindImages *images, const MappedFile *file
 void unwind_images_get_statistics(const UnwindImages *images, UnwindImagesStatistics *ret);
 
 /*
- * The list of what is mapped; one that says the same as old (NULL: none) is old itself. NULL where nothing is
+ * The list of what is mapped, codes: of it that is no file's, NULL: none; one that says the same as old (NULL: none) is old itself. NULL where nothing is
  * mapped. -ENOBUFS: there is no room for it.
  */
-int unwind_list_new(UnwindList **ret, UnwindImages *images, const AddressSpace *space, UnwindList *old);
+int unwind_list_new(UnwindList **ret, UnwindImages *images, const AddressSpace *space, const UnwindCodes *codes, UnwindList *old);
 UnwindList *unwind_list_ref(UnwindList *list);
 /* Gives it up where that was the last reference. NULL is allowed. */
 UnwindList *unwind_list_unref(UnwindList *list, UnwindImages *images);

@@ -482,15 +482,45 @@ static int emit_entry_point(Builder *b, uint64_t next) {
         return emit(b, b->entry_point, b->entry_point + MIN(next - b->entry_point, ENTRY_POINT_SIZE), &first);
 }
 
-static int add_all_rows(Builder *b, CfiReader *eh, CfiReader *debug) {
+/* Of all pages up to the end of what has rules. */
+static int begin_rows(Builder *b) {
         UnwindTable *table = b->table;
         int r;
 
-        r = reserve_page(b);
+        table->n_pages = (b->end - table->base + RS_TABLE_PAGE - 1) >> RS_TABLE_PAGE_SHIFT;
+        table->pages = calloc(table->n_pages, sizeof(*table->pages));
+        if (!table->pages)
+                return -ENOMEM;
+        r = add_first_rules(b);
+        if (r >= 0)
+                r = reserve_page(b);
         if (r < 0)
                 return r;
         table->rows[table->n_rows++] = 0;
-        r = reserve_page(b);
+        return reserve_page(b);
+}
+
+static int end_rows(Builder *b) {
+        UnwindTable *table = b->table;
+        int r;
+
+        if (b->covered % RS_TABLE_PAGE != 0) {
+                r = add_row(b, b->covered, 0);
+                if (r < 0)
+                        return r;
+        }
+        while (b->page < table->n_pages) {
+                r = place_page(b);
+                if (r < 0)
+                        return r;
+        }
+        return 0;
+}
+
+static int add_all_rows(Builder *b, CfiReader *eh, CfiReader *debug) {
+        int r;
+
+        r = begin_rows(b);
         if (r < 0)
                 return r;
         for (size_t i = 0; i < b->n_entries; i++) {
@@ -519,21 +549,8 @@ static int add_all_rows(Builder *b, CfiReader *eh, CfiReader *debug) {
                         return r;
         }
         r = emit_entry_point(b, b->end);
-        if (r < 0)
-                return r;
-        if (b->covered % RS_TABLE_PAGE != 0) {
-                r = add_row(b, b->covered, 0);
-                if (r < 0)
-                        return r;
-        }
-        while (b->page < table->n_pages) {
-                r = place_page(b);
-                if (r < 0)
-                        return r;
-        }
-        return 0;
+        return r < 0 ? r : end_rows(b);
 }
-
 static int build(Builder *b, ElfFile *elf) {
         _cleanup_(section_done) Section eh = {}, debug = {};
         CfiReader eh_reader, debug_reader;
@@ -566,13 +583,6 @@ static int build(Builder *b, ElfFile *elf) {
                 return r;
 
         b->table->n_entries = b->n_entries;
-        b->table->n_pages = (b->end - b->table->base + RS_TABLE_PAGE - 1) >> RS_TABLE_PAGE_SHIFT;
-        b->table->pages = calloc(b->table->n_pages, sizeof(*b->table->pages));
-        if (!b->table->pages)
-                return -ENOMEM;
-        r = add_first_rules(b);
-        if (r < 0)
-                return r;
         return add_all_rows(b, &eh_reader, &debug_reader);
 }
 
@@ -603,6 +613,75 @@ int unwind_table_new(UnwindTable **ret, ElfFile *elf) {
         b.covered = b.start;
         b.entry_point = elf_file_get_entry(elf) - b.start < b.end - b.start ? elf_file_get_entry(elf) : UINT64_MAX;
         r = build(&b, elf);
+        if (r < 0)
+                return r;
+        shrink(&table->rows, table->n_rows, sizeof(*table->rows));
+        shrink(&table->rules, table->n_rules, sizeof(*table->rules));
+        *ret = TAKE_PTR(table);
+        return 0;
+}
+
+/* Code in memory. */
+
+/* CPython's, between two of its functions: sub $8, %rsp; call *%rcx; add $8, %rsp; ret. An endbr64 may stand before. */
+static const uint8_t trampoline[] = { 0x48, 0x83, 0xec, 0x08, 0xff, 0xd1, 0x48, 0x83, 0xc4, 0x08, 0xc3 };
+static const uint8_t endbr64[] = { 0xf3, 0x0f, 0x1e, 0xfa };
+#define TRAMPOLINE_SUBTRACTED 4U /* offset of what comes after */
+#define TRAMPOLINE_ADDED 10U
+
+bool unwind_table_knows_code(const uint8_t *head, size_t size) {
+#ifdef __x86_64__
+        return memmem(head, size, trampoline, sizeof(trampoline));
+#else
+        (void) head;
+        (void) size;
+        return false;
+#endif
+}
+
+static int emit_trampoline(Builder *b, const uint8_t *code, uint64_t at) {
+        CfiRule returned = { .rule = { .cfa = RS_CFA_REG, .reg = b->machine->sp, .cfa_offset = 8, .ra = RS_REG_AT_CFA, .ra_offset = -8 } };
+        CfiRule called = returned;
+        uint64_t start = at;
+        int r;
+
+        called.rule.cfa_offset = 16;
+        if (at >= sizeof(endbr64) && memcmp(code + at - sizeof(endbr64), endbr64, sizeof(endbr64)) == 0)
+                start -= sizeof(endbr64);
+        r = emit(b, start, at + TRAMPOLINE_SUBTRACTED, &returned);
+        if (r >= 0)
+                r = emit(b, at + TRAMPOLINE_SUBTRACTED, at + TRAMPOLINE_ADDED, &called);
+        return r < 0 ? r : emit(b, at + TRAMPOLINE_ADDED, at + sizeof(trampoline), &returned);
+}
+
+/* The next one from there on; size: there is none. */
+static size_t next_trampoline(const uint8_t *code, size_t size, size_t from) {
+        const uint8_t *found = from < size ? memmem(code + from, size - from, trampoline, sizeof(trampoline)) : NULL;
+
+        return found ? (size_t) (found - code) : size;
+}
+
+int unwind_table_new_of_code(UnwindTable **ret, const uint8_t *code, size_t size) {
+        _cleanup_(unwind_table_freep) UnwindTable *table = NULL;
+        _cleanup_(builder_done) Builder b = { .machine = cfi_machine(EM_X86_64), .entry_point = UINT64_MAX };
+        int r;
+
+        if (!unwind_table_knows_code(code, size))
+                return -ENOENT;
+        if (size >> RS_TABLE_PAGE_SHIFT >= UNWIND_PAGES_MAX)
+                return -EFBIG;
+        table = b.table = calloc(1, sizeof(*table));
+        if (!table)
+                return -ENOMEM;
+        for (size_t at = 0; (at = next_trampoline(code, size, at)) < size; at += sizeof(trampoline)) {
+                b.end = at + sizeof(trampoline);
+                table->n_entries++;
+        }
+        r = begin_rows(&b);
+        for (size_t at = 0; r >= 0 && (at = next_trampoline(code, size, at)) < size; at += sizeof(trampoline))
+                r = emit_trampoline(&b, code, at);
+        if (r >= 0)
+                r = end_rows(&b);
         if (r < 0)
                 return r;
         shrink(&table->rows, table->n_rows, sizeof(*table->rows));

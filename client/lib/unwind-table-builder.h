@@ -53,6 +53,13 @@ typedef struct UnwindTable {
  * a cap. Such a file has no table. -ECANCELED: see elf_file_set_stop().
  */
 int unwind_table_new(UnwindTable **ret, ElfFile *elf);
+/*
+ * Of code in memory, from address 0 on: of the pieces in it that are known by their bytes. -ENOENT: there is none, or they are
+ * another machine's.
+ */
+int unwind_table_new_of_code(UnwindTable **ret, const uint8_t *code, size_t size);
+/* Whether there may be one where this is the beginning. */
+bool unwind_table_knows_code(const uint8_t *head, size_t size);
 UnwindTable *unwind_table_free(UnwindTable *table);
 DEFINE_CLEANUP(UnwindTable, unwind_table_free)
 

@@ -20,6 +20,7 @@
 #include "table.h"
 #include "thread.h"
 #include "time-offset.h"
+#include "unwind-code.h"
 #include "unwind-queue.h"
 
 #define NSEC_PER_MSEC UINT64_C(1000000)
@@ -82,6 +83,7 @@ struct Process {
         int slot;            /* -1: there is none for it */
         UnwindList *list;    /* as published */
         AddressSpace *space; /* NULL: not read yet */
+        UnwindCodes codes;   /* of what is mapped there and no file's */
         bool verified;       /* /proc/PID is the one that was told of */
         uint64_t generation; /* of the images, when the list was made, */
         uint64_t space_generation; /* and of the space; 0: the list is not its own */
@@ -167,6 +169,7 @@ static void forget_process(Unwinder *u, Process *process) {
         due_heap_remove(&u->due, &process->due);
         (void) table_remove(&u->processes, (TableKey){ .a = process->pid });
         address_space_free(process->space);
+        unwind_codes_done(&process->codes, u->images);
         free(process);
         u->statistics.processes--;
 }
@@ -238,6 +241,7 @@ static void become_new(Unwinder *u, Process *process) {
         withdraw(u, process);
         if (process->space)
                 address_space_clear(process->space);
+        unwind_codes_done(&process->codes, u->images);
         process->interval = INTERVAL_MIN;
         process->retry_interval = RETRY_MIN;
         process->next = 0;
@@ -258,7 +262,7 @@ static void publish(Unwinder *u, Process *process) {
         UnwindList *list, *old = process->list;
 
         process->generation = unwind_images_get_generation(u->images);
-        if (unwind_list_new(&list, u->images, process->space, old) < 0) {
+        if (unwind_list_new(&list, u->images, process->space, &process->codes, old) < 0) {
                 u->statistics.no_list++;
                 u->crowded = true;
                 retry_later(u, process);
@@ -407,6 +411,8 @@ static int read_mappings(Unwinder *u, Process *process) {
         }
         if (r < 0)
                 return r;
+        /* For what there is no memory now there is at the next reading. */
+        (void) unwind_codes_update(&process->codes, u->images, process->space, (pid_t) process->pid);
         publish(u, process); /* what is known of other processes is there at once */
         return r;
 }
@@ -690,6 +696,7 @@ static void unwinder_destroy(Unwinder *u) {
 
                 (void) unwind_list_unref(process->list, u->images);
                 (void) address_space_free(process->space);
+                unwind_codes_done(&process->codes, u->images);
                 free(process);
         }
         table_done(&u->processes);
