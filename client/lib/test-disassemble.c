@@ -2,7 +2,7 @@
 
 /*
  * What objdump says, and what something else says instead of it. PATH leads to fake-objdump, which says what is in the file
- * it is asked of.
+ * it is asked of. It has objdump's name only here: the directory that it is built in is in other tests' PATH.
  */
 
 #include <fcntl.h>
@@ -10,6 +10,7 @@
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/wait.h>
@@ -149,11 +150,28 @@ static void test_too_much(void **state) {
 }
 
 static void test_not_installed(void **state) {
-        (void) state;
         assert_return_code(setenv("PATH", "/nonexistent:/dev/null", 1), errno);
         expect_failure("1:\ta\n", -ENOPKG);
-        assert_return_code(setenv("PATH", getenv("FAKE"), 1), errno);
+        assert_return_code(setenv("PATH", *state, 1), errno);
         expect("1:\ta\n", "1 a\n");
+}
+
+static int set_up(void **state) {
+        static char dir[] = "/tmp/test-disassemble-XXXXXX";
+        char path[sizeof(dir) + 16];
+
+        if (!mkdtemp(dir))
+                return -1;
+        (void) snprintf(path, sizeof(path), "%s/objdump", dir);
+        *state = dir;
+        return symlink(getenv("FAKE"), path) < 0 || setenv("PATH", dir, 1) < 0 ? -1 : 0;
+}
+
+static int tear_down(void **state) {
+        char path[64];
+
+        (void) snprintf(path, sizeof(path), "%s/objdump", (char *) *state);
+        return unlink(path) < 0 || rmdir(*state) < 0 ? -1 : 0;
 }
 
 int main(void) {
@@ -168,7 +186,5 @@ int main(void) {
                 cmocka_unit_test(test_not_installed),
         };
 
-        if (setenv("PATH", getenv("FAKE"), 1) < 0)
-                return EXIT_FAILURE;
-        return cmocka_run_group_tests(tests, NULL, NULL);
+        return cmocka_run_group_tests(tests, set_up, tear_down);
 }
