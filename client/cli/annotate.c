@@ -279,7 +279,8 @@ static bool print_section(FILE *out, const View *view, const RingsideRow **rows,
 static bool is_of(const RingsideCode *code, const RingsideRow *row) {
         const char *slash = strrchr(code->path, '/');
 
-        return !row->inlined && strcmp(code->name, row->name) == 0 && strcmp(slash && slash[1] ? slash + 1 : code->path, row->file) == 0;
+        return !row->inlined && strcmp(code->name, row->name) == 0 &&
+               strcmp(slash && slash[1] ? slash + 1 : code->path, row->file) == 0;
 }
 
 /* Of the functions whose source is not here: of some, missing says so by the first row of a section. */
@@ -453,7 +454,8 @@ static int find_codes(const View *view, const char *function, const RingsideCode
         while (i < n && codes[i].error.code != 0)
                 i++;
         if (n == 0)
-                cli_error("without --disassemble its lines are shown", "%s is only inlined, and has no instructions of its own", function);
+                cli_error("without --disassemble its lines are shown",
+                          "%s is only inlined, and has no instructions of its own", function);
         else if (i == n)
                 cli_error_library(&codes[0].error, codes[0].error.code);
         *ret = codes;

@@ -17,8 +17,9 @@
 #include "symbol-file.h"
 
 #define TIMEOUT (UINT64_C(20) * 1000000000)
-/* Of all pieces together. */
+/* Of all pieces together; bytes of text. */
 #define INSTRUCTIONS_MAX (1U << 20)
+#define TEXT_MAX (64U << 20)
 
 /* Of one code, at the same index. */
 typedef struct FunctionPiece {
@@ -158,8 +159,8 @@ static int find_piece(Getter *g, uint32_t frame, const SymbolTable *symbols, uin
 /* r: why there are no instructions. */
 static void fail(RingsideCode *code, int r) {
         if (r == -ESTALE)
-                (void) error_set(&code->error, r, "Its build id, or its size and inode, are others.", "%s is not the file that was recorded",
-                                 code->path);
+                (void) error_set(&code->error, r, "Its build id, or its size and inode, are others.",
+                                 "%s is not the file that was recorded", code->path);
         else if (r == -ENXIO)
                 (void) error_set(&code->error, r, NULL, "What is in %s is in no file, and was not recorded", code->path);
         else if (r == -ENOPKG)
@@ -380,7 +381,7 @@ static int give_instructions(Getter *g, const size_t *firsts, size_t n) {
 }
 
 static int find_instructions(Getter *g) {
-        size_t firsts[RINGSIDE_CODE_MAX], n = 0;
+        size_t firsts[RINGSIDE_CODE_MAX], n = 0, text = 0;
 
         for (size_t i = 0; i < g->code.n; i++) {
                 RingsideCode *code = &g->code.codes[i];
@@ -389,7 +390,7 @@ static int find_instructions(Getter *g) {
 
                 if (r == -ENOMEM)
                         return r;
-                if (r >= 0 && n + piece->disassembly.n > INSTRUCTIONS_MAX) {
+                if (r >= 0 && (n + piece->disassembly.n > INSTRUCTIONS_MAX || text + piece->disassembly.text_size > TEXT_MAX)) {
                         disassembly_done(&piece->disassembly);
                         r = -EFBIG;
                 }
@@ -397,6 +398,7 @@ static int find_instructions(Getter *g) {
                         fail(code, r);
                 firsts[i] = n;
                 n += piece->disassembly.n;
+                text += piece->disassembly.text_size;
         }
         return give_instructions(g, firsts, n);
 }

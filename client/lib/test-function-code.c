@@ -203,6 +203,7 @@ static void expect_error(const char *path, const char *function, uint64_t timeou
 }
 
 static void test_without_build_id(void **state) {
+        static const char *const columns[] = { "size", "inode", "device" };
         _cleanup_(reading_done) Reading reading = {};
         Place *place = *state;
         char sql[128];
@@ -214,6 +215,13 @@ static void test_without_build_id(void **state) {
         run_sql(place->file, sql);
         read_code(&reading, place->file, "outer", 0);
         check_outer(&reading, PROGRAM);
+        for (size_t i = 0; i < ELEMENTSOF(columns); i++) {
+                (void) snprintf(sql, sizeof(sql), "UPDATE file SET %s=%s+1 WHERE id=1", columns[i], columns[i]);
+                run_sql(place->file, sql);
+                expect_error(place->file, "outer", 0, -ESTALE, "not the file that was recorded");
+                (void) snprintf(sql, sizeof(sql), "UPDATE file SET %s=%s-1 WHERE id=1", columns[i], columns[i]);
+                run_sql(place->file, sql);
+        }
 }
 
 /* What is inlined is where it is inlined, whatever the function in whose place it is shown. */

@@ -60,8 +60,8 @@ bool unwind_images_wants_file(const UnwindImages *images, const MappedFile *file
 void unwind_images_get_statistics(const UnwindImages *images, UnwindImagesStatistics *ret);
 
 /*
- * The list of what is mapped, codes: of it that is no file's, NULL: none; one that says the same as old (NULL: none) is old itself. NULL where nothing is
- * mapped. -ENOBUFS: there is no room for it.
+ * The list of what is mapped; one that says the same as old (NULL: none) is old itself. NULL where nothing is
+ * mapped. codes: of what is no file's, NULL: none. -ENOBUFS: there is no room for it.
  */
 int unwind_list_new(UnwindList **ret, UnwindImages *images, const AddressSpace *space, const UnwindCodes *codes, UnwindList *old);
 UnwindList *unwind_list_ref(UnwindList *list);

@@ -551,6 +551,7 @@ static int add_all_rows(Builder *b, CfiReader *eh, CfiReader *debug) {
         r = emit_entry_point(b, b->end);
         return r < 0 ? r : end_rows(b);
 }
+
 static int build(Builder *b, ElfFile *elf) {
         _cleanup_(section_done) Section eh = {}, debug = {};
         CfiReader eh_reader, debug_reader;
