@@ -51,9 +51,10 @@ print(pid)
 sys.exit(os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]))
 """
 OPTIONS = {"map": "perf", "dump": "perf_jit"}
-# Percent of all samples that each is in, at the least: with what it calls.
-LEAST = {"hot_inner": 25.0, "hot_outer": 85.0, "hot": 85.0, "<module>": 85.0}
-TRUNCATED_MOST = UNNAMED_MOST = 10.0
+# Percent of all samples that each is in, with what it calls; far from what it has, 50 and 98, and from what it would have
+# if stacks ended at the innermost function.
+LEAST = {"hot_inner": 20.0, "hot_outer": 70.0, "hot": 70.0, "<module>": 70.0}
+TRUNCATED_MOST = UNNAMED_MOST = 20.0
 
 
 def build_tree():
@@ -73,7 +74,7 @@ def record(directory, name, option):
 def check_named(title, recording, *options):
     """Each function has its share, with whom it calls; and what has no name, or no caller, is little."""
     report = recording.report("function", *options)
-    check(report["samples"] > 300, f"{title}: {report['samples']} samples")
+    check(report["samples"] > 200, f"{title}: {report['samples']} samples")
     rows = [row for row in report["rows"] if row["file"] == "[jit]"]
     totals = {row["name"]: 100.0 * row["total_samples"] / report["samples"] for row in rows}
     for function, least in LEAST.items():
