@@ -42,6 +42,8 @@ struct AddressSpace {
         PerfMap *perf_map;       /* NULL: not looked for, or not there */
         JitDump *jitdump;        /* likewise */
         bool jitdump_refused;    /* no more of it is read, which was counted */
+        bool map_refused;        /* likewise */
+        uint64_t dumps_generation; /* what dumps told up to then, which others read as well, was noted */
         MapsLine jitdump_line;   /* where it is mapped, without its path */
         InheritedNames *inherited; /* NULL: none */
         uint64_t start;          /* when it was forked, ns CLOCK_BOOTTIME, 0: not known */
@@ -144,7 +146,8 @@ void address_space_clear(AddressSpace *space) {
         space->perf_map = perf_map_free(space->perf_map);
         space->jitdump = jitdump_free(space->jitdump);
         space->inherited = inherited_names_unref(space->inherited);
-        space->start = 0;
+        space->map_refused = false;
+        space->start = space->dumps_generation = 0;
         space->next_map_look = space->next_jit_read = space->jit_read_at = space->newest = 0;
         space->late_end = UINT64_MAX;
         space->names_from = space->names_until = 0;
@@ -211,6 +214,17 @@ static bool is_same_mapping(const MapsLine *a, const MapsLine *b) {
         return a->start == b->start && a->inode == b->inode && a->dev_major == b->dev_major && a->dev_minor == b->dev_minor;
 }
 
+/* Whoever has read it. */
+static void note_told(AddressSpace *space) {
+        uint64_t generation = inherited_names_get_generation(space->inherited);
+
+        if (space->jitdump)
+                generation += jitdump_get_generation(space->jitdump);
+        if (generation != space->dumps_generation)
+                space->names_changed = space->told_more = true;
+        space->dumps_generation = generation;
+}
+
 /* Another one is found where it is mapped. 0 or -ENOMEM. */
 static int update_jitdump(AddressSpace *space, uint64_t deadline) {
         int r;
@@ -222,10 +236,11 @@ static int update_jitdump(AddressSpace *space, uint64_t deadline) {
                 symbolizer_note_refused(space->symbolizer);
                 space->jitdump_refused = true;
         }
-        if (r == -ESTALE)
+        if (r == -ESTALE) {
                 space->jitdump = jitdump_free(space->jitdump);
-        if (r > 0 || r == -ESTALE)
                 space->names_changed = space->told_more = true;
+        }
+        note_told(space);
         return r == -ENOMEM ? r : 0;
 }
 
@@ -236,9 +251,8 @@ static int update_inherited(AddressSpace *space, uint64_t deadline) {
 
         for (; refused > 0; refused--)
                 symbolizer_note_refused(space->symbolizer);
-        if (r > 0)
-                space->names_changed = space->told_more = true;
-        return MIN(r, 0);
+        note_told(space);
+        return r;
 }
 
 static int take_inherited(AddressSpace *space, JitDump *dump, const MapsLine *line) {
@@ -290,6 +304,7 @@ static int open_jitdump(AddressSpace *space, Refresh *refresh, const MapsLine *l
         space->jitdump_line.path = NULL;
         space->jitdump_opened = now_ns(CLOCK_BOOTTIME);
         space->jitdump_refused = false;
+        space->dumps_generation = UINT64_MAX; /* whatever that is of the new one */
         return update_jitdump(space, now_ns(CLOCK_MONOTONIC) + JIT_READING_MAX);
 }
 
@@ -352,7 +367,7 @@ static int open_perf_map(AddressSpace *space, ProcessDir *dir) {
         _cleanup_(perf_map_freep) PerfMap *map = NULL;
         int r;
 
-        r = perf_map_new(&map);
+        r = perf_map_new(&map, symbolizer_get_jit_memory(space->symbolizer));
         if (r < 0)
                 return r;
         r = perf_map_open(map, dir);
@@ -382,6 +397,10 @@ static int update_perf_map(AddressSpace *space) {
         int r = space->perf_map ? perf_map_update(space->perf_map) : 0;
 
         space->names_changed |= r > 0;
+        if (r == -EFBIG && !space->map_refused) {
+                symbolizer_note_refused(space->symbolizer);
+                space->map_refused = true;
+        }
         return r;
 }
 

@@ -11,6 +11,7 @@ struct InheritedNames {
         MapsLine mapped; /* without its path */
         PerfMap *map;
         bool map_is_read, failed; /* failed: of the dump there is no more to be read */
+        bool map_refused;         /* which is still to be told */
         uint64_t until;
         InheritedNames *older;
 };
@@ -72,8 +73,6 @@ static bool is_told(const InheritedNames *names) {
 
 /* Others may have read on; so the dump's end is all that it is told by. */
 int inherited_names_update(InheritedNames *names, const JitClock *clock, uint64_t deadline, unsigned *ret_refused) {
-        bool changed = false;
-
         *ret_refused = 0;
         for (; names; names = names->older) {
                 int r = is_told(names) ? 0 : jitdump_update(names->dump, clock, deadline);
@@ -81,10 +80,18 @@ int inherited_names_update(InheritedNames *names, const JitClock *clock, uint64_
                 if (r == -ENOMEM)
                         return r;
                 names->failed = names->failed || r < 0;
-                *ret_refused += r == -EBADMSG || r == -EFBIG;
-                changed |= r > 0;
+                *ret_refused += (r == -EBADMSG || r == -EFBIG) + (unsigned) names->map_refused;
+                names->map_refused = false;
         }
-        return changed;
+        return 0;
+}
+
+uint64_t inherited_names_get_generation(const InheritedNames *names) {
+        uint64_t sum = 0;
+
+        for (; names; names = names->older)
+                sum += names->dump ? jitdump_get_generation(names->dump) : 0;
+        return sum;
 }
 
 bool inherited_names_have_more(const InheritedNames *names) {
@@ -104,6 +111,7 @@ static int read_map(InheritedNames *names) {
         int r = names->map && !names->map_is_read ? perf_map_update(names->map) : 0;
 
         names->map_is_read = r != -ENOMEM;
+        names->map_refused |= r == -EFBIG;
         return r == -ENOMEM ? r : 0;
 }
 

@@ -3,8 +3,8 @@
 
 /*
  * Names of code that a process has from those it was forked from, as they were when it was: what its parent's JIT
- * makes later is not in it, though the file that tells of both is the same. A list, the parent's own first; all that
- * were forked from one process while it told of nothing new share it.
+ * makes later is not in it, though the file that tells of both is the same. A list, the parent's own first. What comes after
+ * that is the parent's list, which is shared; and so is what was read of a dump.
  */
 
 #include "jitdump.h"
@@ -29,10 +29,12 @@ DEFINE_CLEANUP(InheritedNames, inherited_names_unref)
 /* Whether the dump that is mapped there is among them. */
 bool inherited_names_has(const InheritedNames *names, const MapsLine *line);
 /*
- * Reads what dumps have not told yet of the time until the fork, with the deadline of jitdump_update(). 1: there was something,
- * 0, or -ENOMEM. *ret_refused: that many were given up on.
+ * Reads what dumps have not told yet of the time until the fork, with the deadline of jitdump_update(). 0 or -ENOMEM.
+ * *ret_refused: that many files were given up on, since then.
  */
 int inherited_names_update(InheritedNames *names, const JitClock *clock, uint64_t deadline, unsigned *ret_refused);
+/* Of all dumps together, as jitdump_get_generation(): it only grows. */
+uint64_t inherited_names_get_generation(const InheritedNames *names);
 /* Whether the last one left some that was there. */
 bool inherited_names_have_more(const InheritedNames *names);
 /* Whether dumps have told of all that time. */

@@ -69,6 +69,7 @@ typedef enum LineBase {
 
 struct JitDump {
         unsigned n_refs;
+        uint64_t generation;
         int fd;              /* -1: memory */
         const uint8_t *data; /* valid only while it is parsed */
         uint64_t size;       /* of the file, as it is now */
@@ -469,7 +470,13 @@ static int update(JitDump *dump, const JitClock *clock, uint64_t deadline) {
         r = read_all(dump, clock, deadline);
         if (r == -EBADMSG || r == -EFBIG)
                 dump->failed = r;
+        if (r != 0)
+                dump->generation++; /* before what failed there may have been something */
         return r;
+}
+
+uint64_t jitdump_get_generation(const JitDump *dump) {
+        return dump->generation;
 }
 
 bool jitdump_has_more(const JitDump *dump) {

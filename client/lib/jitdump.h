@@ -41,6 +41,8 @@ DEFINE_CLEANUP(JitDump, jitdump_free)
  * read stays.
  */
 int jitdump_update(JitDump *dump, const JitClock *clock, uint64_t deadline);
+/* Another one whenever something new was read, by whoever has it, too. */
+uint64_t jitdump_get_generation(const JitDump *dump);
 /* Whether the last one left some that were there. */
 bool jitdump_has_more(const JitDump *dump);
 /* The same of size bytes, the whole file as it is by now. */

@@ -2,7 +2,6 @@
 
 #include "perf-map.h"
 
-#include <fcntl.h>
 #include <string.h>
 #include <sys/stat.h>
 
@@ -12,16 +11,32 @@
 #define CHUNK_SIZE (1U << 20)
 #define LINE_MAX_ 4096U /* the longest line that is read */
 
+/* A process may be forked often, and there are not so many descriptors. */
+typedef struct MapFile {
+        unsigned n_refs;
+        int fd;
+} MapFile;
+
 struct PerfMap {
         unsigned n_refs;
         SymbolTable *symbols;
         uint32_t n_lines;
-        int fd;        /* -1: none */
+        MapFile *file; /* shared; NULL: none */
         uint64_t read; /* bytes that were parsed */
         uint64_t max;  /* bytes of the file that count, UINT64_MAX: all that there are */
+        JitMemory *memory; /* NULL: nobody counts */
+        size_t taken;      /* of it */
 };
 
-int perf_map_new(PerfMap **ret) {
+static MapFile *map_file_unref(MapFile *file) {
+        if (file && --file->n_refs == 0) {
+                close_fd(file->fd);
+                free(file);
+        }
+        return NULL;
+}
+
+int perf_map_new(PerfMap **ret, JitMemory *memory) {
         _cleanup_(perf_map_freep) PerfMap *map = NULL;
         int r;
 
@@ -29,8 +44,8 @@ int perf_map_new(PerfMap **ret) {
         if (!map)
                 return -ENOMEM;
         map->n_refs = 1;
-        map->fd = -1;
         map->max = UINT64_MAX;
+        map->memory = memory;
         r = symbol_table_new(&map->symbols);
         if (r < 0)
                 return r;
@@ -43,13 +58,14 @@ int perf_map_new_until_now(PerfMap **ret, const PerfMap *map) {
         struct stat st;
         int r;
 
-        r = perf_map_new(&until);
+        if (fstat(map->file->fd, &st) < 0)
+                return -errno;
+        r = perf_map_new(&until, map->memory);
         if (r < 0)
                 return r;
-        until->fd = fcntl(map->fd, F_DUPFD_CLOEXEC, 3);
-        if (until->fd < 0 || fstat(until->fd, &st) < 0)
-                return -errno;
-        until->max = MIN((uint64_t) st.st_size, map->max);
+        until->file = map->file;
+        until->file->n_refs++;
+        until->max = (uint64_t) st.st_size;
         *ret = TAKE_PTR(until);
         return 0;
 }
@@ -62,8 +78,10 @@ PerfMap *perf_map_ref(PerfMap *map) {
 PerfMap *perf_map_free(PerfMap *map) {
         if (!map || --map->n_refs > 0)
                 return NULL;
+        if (map->memory)
+                map->memory->used -= map->taken;
         symbol_table_free(map->symbols);
-        close_fd(map->fd);
+        map_file_unref(map->file);
         free(map);
         return NULL;
 }
@@ -144,6 +162,7 @@ const char *perf_map_find(const PerfMap *map, uint64_t address, uint64_t *ret_of
 int perf_map_open(PerfMap *map, ProcessDir *dir) {
         _cleanup_close_ int fd = -1;
         ProcessIdentity identity;
+        MapFile *file;
         struct stat st;
         char path[64];
         int r;
@@ -158,13 +177,27 @@ int perf_map_open(PerfMap *map, ProcessDir *dir) {
         /* Anybody may put a file into /tmp, but not one that belongs to somebody else. */
         if (st.st_uid != identity.uid && st.st_uid != 0)
                 return -EPERM;
-        close_fd(map->fd);
-        map->fd = TAKE_FD(fd);
+        file = malloc(sizeof(*file));
+        if (!file)
+                return -ENOMEM;
+        *file = (MapFile){ .n_refs = 1, .fd = TAKE_FD(fd) };
+        map_file_unref(map->file);
+        map->file = file;
         return 0;
 }
 
 bool perf_map_is_open(const PerfMap *map) {
-        return map->fd >= 0;
+        return map->file;
+}
+
+/* How much it grows is known only afterwards. It may be too much once, and then nothing more is had. */
+static void count_memory(PerfMap *map) {
+        size_t now = symbol_table_get_memory(map->symbols);
+
+        if (!map->memory)
+                return;
+        map->memory->used = map->memory->used - map->taken + now;
+        map->taken = now;
 }
 
 /* Parses one chunk from where the last one ended. Returns how many bytes it got on. */
@@ -173,10 +206,13 @@ static ssize_t read_chunk(PerfMap *map, char *buffer, uint64_t size) {
         ssize_t n;
         int r;
 
-        n = RETRY_ON_EINTR(pread(map->fd, buffer, want, (off_t) map->read));
+        if (map->memory && map->memory->used >= map->memory->max)
+                return -EFBIG;
+        n = RETRY_ON_EINTR(pread(map->file->fd, buffer, want, (off_t) map->read));
         if (n <= 0)
                 return n < 0 ? -errno : 0;
         r = perf_map_parse(map, buffer, (size_t) n, &used);
+        count_memory(map);
         if (r < 0)
                 return r;
         if (used == 0 && (size_t) n == CHUNK_SIZE)
@@ -192,7 +228,9 @@ int perf_map_update(PerfMap *map) {
         ssize_t n;
         int r;
 
-        if (fstat(map->fd, &st) < 0)
+        if (!map->file)
+                return -EBADF;
+        if (fstat(map->file->fd, &st) < 0)
                 return -errno;
         if ((st.st_nlink == 0 && map->max == UINT64_MAX) || (uint64_t) st.st_size < map->read)
                 return -ESTALE;

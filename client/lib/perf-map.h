@@ -10,12 +10,14 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "jit-code.h"
 #include "process-dir.h"
 #include "util.h"
 
 typedef struct PerfMap PerfMap;
 
-int perf_map_new(PerfMap **ret);
+/* memory: as jit_code_new() has it. */
+int perf_map_new(PerfMap **ret, JitMemory *memory);
 /* Of the same file, as far as it is written by now; nothing of it is read yet. map must be open. */
 int perf_map_new_until_now(PerfMap **ret, const PerfMap *map);
 /* Whoever has one frees one. */
@@ -40,5 +42,8 @@ const char *perf_map_find(const PerfMap *map, uint64_t address, uint64_t *ret_of
  */
 int perf_map_open(PerfMap *map, ProcessDir *dir);
 bool perf_map_is_open(const PerfMap *map);
-/* Reads what was appended since. Returns 1 if there was something, -ESTALE: the file is another now. */
+/*
+ * Reads what was appended since. Returns 1 if there was something, -ESTALE: the file is another now, -EFBIG: more than anybody
+ * needs, or than there is memory for, -EBADF: none is open.
+ */
 int perf_map_update(PerfMap *map);

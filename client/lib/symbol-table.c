@@ -318,3 +318,7 @@ const char *symbol_table_find_range(const SymbolTable *table, uint64_t address, 
 size_t symbol_table_get_n(const SymbolTable *table) {
         return table->n;
 }
+
+size_t symbol_table_get_memory(const SymbolTable *table) {
+        return table->allocated * sizeof(*table->symbols) + table->strings_allocated;
+}

@@ -66,3 +66,5 @@ const char *symbol_table_find(const SymbolTable *table, uint64_t address, uint64
 const char *symbol_table_find_range(const SymbolTable *table, uint64_t address, uint64_t *ret_start, uint64_t *ret_end);
 
 size_t symbol_table_get_n(const SymbolTable *table);
+/* What it takes of memory, bytes. */
+size_t symbol_table_get_memory(const SymbolTable *table);

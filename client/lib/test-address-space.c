@@ -672,6 +672,44 @@ static void add_code(int fd, uint64_t time, const uint8_t *code, uint64_t index,
         write_dump(fd, &dump);
 }
 
+/* However late it is read. */
+static void wait_for_name(AddressSpace *space, const uint8_t *address, const char *name) {
+        const struct timespec pause = { .tv_nsec = 20000000 };
+        Resolved resolved = {};
+
+        for (unsigned i = 0; i < 1500; i++) {
+                assert_true(address_space_update_names(space, now_ns(CLOCK_BOOTTIME)) >= 0);
+                assert_int_equal(address_space_resolve(space, (uintptr_t) address, false, &resolved), 0);
+                if (resolved.name && strcmp(resolved.name, name) == 0)
+                        return;
+                nanosleep(&pause, NULL);
+        }
+        fail_msg("%s", name);
+}
+
+/* Whoever has read it: names that were looked up before may be others now. */
+static void wait_until_told(AddressSpace *space) {
+        const struct timespec pause = { .tv_nsec = 20000000 };
+
+        for (unsigned i = 0; i < 1500; i++) {
+                assert_true(address_space_update_names(space, now_ns(CLOCK_BOOTTIME)) >= 0);
+                if (address_space_get_late_end(space) != UINT64_MAX)
+                        return;
+                nanosleep(&pause, NULL);
+        }
+        fail();
+}
+
+static void wait_for_refused(AddressSpace *space, Symbolizer *symbolizer, uint64_t n) {
+        const struct timespec pause = { .tv_nsec = 20000000 };
+
+        for (unsigned i = 0; i < 1500 && symbolizer_get_n_refused(symbolizer) < n; i++) {
+                assert_true(address_space_update_names(space, now_ns(CLOCK_BOOTTIME)) >= 0);
+                nanosleep(&pause, NULL);
+        }
+        assert_int_equal(symbolizer_get_n_refused(symbolizer), n);
+}
+
 static bool is_settled(AddressSpace *space, const uint8_t *address) {
         Resolved resolved;
 
@@ -692,9 +730,9 @@ static size_t count_fds(void) {
 
 /* What a parent's JIT had made by then is a child's, and not what it makes later, which may be at the same addresses. */
 static void test_forked_with_jitdump(void **state) {
-        const struct timespec past_interval = { .tv_nsec = 250000000 };
         _cleanup_symbolizer_ Symbolizer *symbolizer = NULL;
-        _cleanup_space_ AddressSpace *space = NULL, *child = NULL, *seen = NULL, *stranger = NULL, *grandchild = NULL;
+        _cleanup_space_ AddressSpace *space = NULL, *child = NULL, *sibling = NULL, *grandchild = NULL;
+        _cleanup_space_ AddressSpace *seen = NULL, *stranger = NULL;
         _cleanup_close_ int fd = -1, own_fd = -1;
         uint8_t *page = map_code(), *marker;
         uint64_t made, fork_time, now, offset;
@@ -714,7 +752,13 @@ static void test_forked_with_jitdump(void **state) {
 
         open_space(&symbolizer, &space, getpid(), NULL, NULL);
         assert_int_equal(address_space_fork(&child, space, process.pid, fork_time), 0);
+        assert_int_equal(address_space_fork(&sibling, space, 1, fork_time), 0);
         now = now_ns(CLOCK_BOOTTIME);
+        for (unsigned i = 0; i < 2; i++) {
+                assert_true(address_space_update_names(space, now) >= 0);
+                assert_true(address_space_update_names(sibling, now) >= 0);
+        }
+        assert_true(address_space_get_late_end(space) == UINT64_MAX && address_space_get_late_end(sibling) == UINT64_MAX);
         assert_name_at(child, now, (uintptr_t) page + 4, "js:first", 4);
         /* The dump has not told of all that was before the fork. */
         assert_false(is_settled(child, page));
@@ -724,9 +768,12 @@ static void test_forked_with_jitdump(void **state) {
         add_code(fd, now_ns(CLOCK_MONOTONIC), page, 2, "js:second");
         add_code(fd, now_ns(CLOCK_MONOTONIC), page + 0x80, 3, "js:other");
         wait_for_clock();
-        nanosleep(&past_interval, NULL);
+        wait_for_name(child, page + 0x40, "js:late");
+        wait_until_told(space);
+        wait_until_told(sibling);
         now = now_ns(CLOCK_BOOTTIME);
-        assert_int_equal(assert_name_at(child, now, (uintptr_t) page + 4, "js:first", 4), 1);
+        assert_name_at(sibling, now, (uintptr_t) page + 0x40, "js:late", 0);
+        assert_name_at(child, now, (uintptr_t) page + 4, "js:first", 4);
         assert_true(is_settled(child, page));
         assert_name_at(child, now, (uintptr_t) page + 0x40, "js:late", 0);
         assert_name_at(child, now, (uintptr_t) page + 0x80, NULL, 0);
@@ -804,7 +851,6 @@ static void test_forked_and_told_at_last(void **state) {
 }
 
 static void test_forked_with_perf_map(_unused_ void **state) {
-        const struct timespec past_interval = { .tv_nsec = 250000000 };
         _cleanup_symbolizer_ Symbolizer *symbolizer = NULL;
         _cleanup_space_ AddressSpace *space = NULL, *child = NULL, *grandchild = NULL;
         uint8_t *page = map_code();
@@ -819,16 +865,14 @@ static void test_forked_with_perf_map(_unused_ void **state) {
         assert_int_equal(address_space_fork(&child, space, process.pid, now_ns(CLOCK_BOOTTIME)), 0);
         append_function(path, (uintptr_t) page, "js:second");
         append_function(path, (uintptr_t) page + 0x40, "js:third");
-        nanosleep(&past_interval, NULL);
-        assert_resolves(space, (uintptr_t) page, "js:second", 0);
+        wait_for_name(space, page, "js:second");
         assert_resolves(child, (uintptr_t) page + 4, "js:first", 4);
         assert_resolves(child, (uintptr_t) page + 0x40, NULL, 0);
 
         snprintf(own, sizeof(own), "/tmp/perf-%d.map", process.pid);
         append_function(own, (uintptr_t) page + 0x40, "js:own");
         assert_int_equal(unlink(path), 0);
-        nanosleep(&past_interval, NULL);
-        assert_resolves(child, (uintptr_t) page + 0x40, "js:own", 0);
+        wait_for_name(child, page + 0x40, "js:own");
         assert_resolves(child, (uintptr_t) page + 4, "js:first", 4);
         assert_int_equal(unlink(own), 0);
         assert_int_equal(address_space_fork(&grandchild, child, 1, now_ns(CLOCK_BOOTTIME)), 0);
@@ -923,6 +967,39 @@ static void test_too_much_of_jitdump(void **state) {
                 assert_int_equal(symbolizer_get_n_refused(symbolizer), i == 0 ? 2 : 1);
                 munmap(marker, 4096);
         }
+        munmap(page, 4096);
+}
+
+/* Of those of perf maps, too, each of which is counted once, a child's with the next reading. */
+static void test_too_much_of_perf_map(_unused_ void **state) {
+        const SymbolizerOptions options = { .jit_max = 1 };
+        _cleanup_symbolizer_ Symbolizer *symbolizer = NULL;
+        _cleanup_space_ AddressSpace *space = NULL, *child = NULL;
+        uint8_t *page = map_code();
+        char path[64];
+
+        snprintf(path, sizeof(path), "/tmp/perf-%d.map", getpid());
+        append_function(path, (uintptr_t) page, "js:first");
+        assert_int_equal(symbolizer_new(&symbolizer, &options), 0);
+        assert_int_equal(address_space_new(&space, symbolizer, getpid()), 0);
+        assert_int_equal(address_space_refresh(space), 1);
+        wait_for_name(space, page, "js:first");
+        assert_int_equal(symbolizer_get_n_refused(symbolizer), 0);
+        assert_int_equal(address_space_fork(&child, space, 1, now_ns(CLOCK_BOOTTIME)), 0);
+        append_function(path, (uintptr_t) page + 0x40, "js:second");
+        wait_for_refused(space, symbolizer, 1);
+        assert_resolves(space, (uintptr_t) page + 4, "js:first", 4);
+        assert_resolves(space, (uintptr_t) page + 0x40, NULL, 0);
+        assert_resolves(child, (uintptr_t) page, NULL, 0);
+        wait_for_refused(child, symbolizer, 2);
+        for (unsigned i = 0; i < 3; i++) {
+                wait_for_clock();
+                assert_true(address_space_update_names(space, now_ns(CLOCK_BOOTTIME)) >= 0);
+                assert_int_equal(address_space_read_last_names(child, 0), 0);
+                assert_resolves(child, (uintptr_t) page, NULL, 0);
+        }
+        assert_int_equal(symbolizer_get_n_refused(symbolizer), 2);
+        assert_int_equal(unlink(path), 0);
         munmap(page, 4096);
 }
 
@@ -1284,6 +1361,7 @@ int main(void) {
                 cmocka_unit_test_setup_teardown(test_jitdump, set_up_directory, tear_down_directory),
                 cmocka_unit_test_setup_teardown(test_jitdump_is_found_later, set_up_directory, tear_down_directory),
                 cmocka_unit_test_setup_teardown(test_too_much_of_jitdump, set_up_directory, tear_down_directory),
+                cmocka_unit_test(test_too_much_of_perf_map),
                 cmocka_unit_test_setup_teardown(test_no_jitdump, set_up_directory, tear_down_directory),
                 cmocka_unit_test_setup_teardown(test_forked_with_jitdump, set_up_directory, tear_down_directory),
                 cmocka_unit_test_setup_teardown(test_forked_and_told_at_last, set_up_directory, tear_down_directory),

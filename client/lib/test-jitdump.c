@@ -572,7 +572,7 @@ static void test_many_generations(void **state) {
                 char line[64];
                 size_t used;
 
-                assert_return_code(perf_map_new(&map), 0);
+                assert_return_code(perf_map_new(&map, NULL), 0);
                 (void) snprintf(line, sizeof(line), "%x000 10 made\n", i);
                 assert_return_code(perf_map_parse(map, line, strlen(line), &used), 0);
                 assert_return_code(perf_map_seal(map), 0);

@@ -27,7 +27,7 @@ static void assert_name(const PerfMap *map, uint64_t address, const char *name, 
 static PerfMap *parse(const char *text, size_t size, size_t *ret_used) {
         PerfMap *map;
 
-        assert_int_equal(perf_map_new(&map), 0);
+        assert_int_equal(perf_map_new(&map, NULL), 0);
         assert_int_equal(perf_map_parse(map, text, size, ret_used), 0);
         assert_int_equal(perf_map_seal(map), 0);
         return map;
@@ -152,7 +152,7 @@ static void test_file_grows(void **state) {
         _cleanup_(perf_map_freep) PerfMap *map = NULL;
         Tree *tree = *state;
 
-        assert_int_equal(perf_map_new(&map), 0);
+        assert_int_equal(perf_map_new(&map, NULL), 0);
         assert_int_equal(perf_map_open(map, &tree->process), -ENOENT);
         write_file(tree->map, "1000 10 one\n1010 10 tw", "we");
         assert_int_equal(perf_map_open(map, &tree->process), 0);
@@ -168,12 +168,61 @@ static void test_file_grows(void **state) {
         assert_int_equal(perf_map_update(map), -ESTALE);
 }
 
+/* As much as there was by then counts. */
+static void test_until_now(void **state) {
+        Tree *tree = *state;
+        PerfMap *map, *until;
+
+        assert_int_equal(perf_map_new(&map, NULL), 0);
+        write_file(tree->map, "1000 10 first__\n", "we");
+        assert_int_equal(perf_map_open(map, &tree->process), 0);
+        assert_int_equal(perf_map_new_until_now(&until, map), 0);
+        write_file(tree->map, "1000 10 second_\n2000 10 third__\n", "ae");
+        assert_int_equal(perf_map_update(map), 1);
+        assert_name(map, 0x1000, "second_", 0);
+        assert_null(perf_map_free(map)); /* they share the file, and whoever is left has it */
+        assert_int_equal(perf_map_update(until), 1);
+        assert_int_equal(perf_map_update(until), 0);
+        assert_name(until, 0x1000, "first__", 0);
+        assert_name(until, 0x2000, NULL, 0);
+        assert_ptr_equal(perf_map_ref(until), until);
+        assert_null(perf_map_free(until));
+        assert_name(until, 0x1000, "first__", 0);
+        assert_null(perf_map_free(until));
+}
+
+/* Several have some memory together; what is read is theirs until it goes. */
+static void test_memory_is_shared(void **state) {
+        JitMemory memory = { .max = 1 };
+        PerfMap *maps[2];
+        Tree *tree = *state;
+        size_t used;
+
+        write_file(tree->map, "1000 10 first\n", "we");
+        for (size_t i = 0; i < 2; i++) {
+                assert_int_equal(perf_map_new(&maps[i], &memory), 0);
+                assert_int_equal(perf_map_open(maps[i], &tree->process), 0);
+        }
+        assert_int_equal(memory.used, 0);
+        assert_int_equal(perf_map_update(maps[0]), 1);
+        used = memory.used;
+        assert_true(used > strlen("first"));
+        assert_int_equal(perf_map_update(maps[1]), -EFBIG);
+        assert_name(maps[1], 0x1000, NULL, 0);
+        assert_int_equal(memory.used, used);
+        assert_null(perf_map_free(maps[0]));
+        assert_int_equal(memory.used, 0);
+        assert_int_equal(perf_map_update(maps[1]), 1);
+        assert_name(maps[1], 0x1000, "first", 0);
+        assert_null(perf_map_free(maps[1]));
+}
+
 static void test_file_is_replaced(void **state) {
         _cleanup_(perf_map_freep) PerfMap *map = NULL;
         Tree *tree = *state;
 
         write_file(tree->map, "1000 10 one\n", "we");
-        assert_int_equal(perf_map_new(&map), 0);
+        assert_int_equal(perf_map_new(&map, NULL), 0);
         assert_int_equal(perf_map_open(map, &tree->process), 0);
         assert_int_equal(perf_map_update(map), 1);
         assert_int_equal(unlink(tree->map), 0);
@@ -187,7 +236,7 @@ static void test_what_is_no_file(void **state) {
         Tree *tree = *state;
         char other[256];
 
-        assert_int_equal(perf_map_new(&map), 0);
+        assert_int_equal(perf_map_new(&map, NULL), 0);
         assert_int_equal(mkfifo(tree->map, 0644), 0);
         assert_int_equal(perf_map_open(map, &tree->process), -EBADF);
         assert_int_equal(unlink(tree->map), 0);
@@ -212,7 +261,7 @@ static void test_links_stay_in_root(void **state) {
         assert_int_equal(rename(tmp, real), 0);
         assert_int_equal(symlink("/real", tmp), 0);
         write_file(file, "1000 10 inside\n", "we");
-        assert_int_equal(perf_map_new(&map), 0);
+        assert_int_equal(perf_map_new(&map, NULL), 0);
         assert_int_equal(perf_map_open(map, &tree->process), 0);
         assert_int_equal(perf_map_update(map), 1);
         assert_name(map, 0x1000, "inside", 0);
@@ -226,7 +275,7 @@ static void test_owner(void **state) {
                 skip(); /* only root can give files away */
         write_file(tree->map, "1000 10 planted\n", "we");
         assert_int_equal(chown(tree->map, 4242, 4242), 0);
-        assert_int_equal(perf_map_new(&map), 0);
+        assert_int_equal(perf_map_new(&map, NULL), 0);
         assert_int_equal(perf_map_open(map, &tree->process), -EPERM);
         assert_false(perf_map_is_open(map));
 }
@@ -237,7 +286,7 @@ static void test_size_cap(void **state) {
 
         write_file(tree->map, "1000 10 one\n", "we");
         assert_int_equal(truncate(tree->map, (off_t) 1 << 40), 0);
-        assert_int_equal(perf_map_new(&map), 0);
+        assert_int_equal(perf_map_new(&map, NULL), 0);
         assert_int_equal(perf_map_open(map, &tree->process), 0);
         assert_int_equal(perf_map_update(map), -EFBIG);
 }
@@ -249,6 +298,8 @@ int main(void) {
                 cmocka_unit_test(test_newer_covers_older),
                 cmocka_unit_test(test_cut_at_every_byte),
                 cmocka_unit_test_setup_teardown(test_file_grows, set_up, tear_down),
+                cmocka_unit_test_setup_teardown(test_until_now, set_up, tear_down),
+                cmocka_unit_test_setup_teardown(test_memory_is_shared, set_up, tear_down),
                 cmocka_unit_test_setup_teardown(test_file_is_replaced, set_up, tear_down),
                 cmocka_unit_test_setup_teardown(test_what_is_no_file, set_up, tear_down),
                 cmocka_unit_test_setup_teardown(test_links_stay_in_root, set_up, tear_down),

@@ -81,7 +81,7 @@ static int parse_perf_map(void) {
         size_t used;
         int r;
 
-        r = perf_map_new(&map);
+        r = perf_map_new(&map, NULL);
         if (r < 0)
                 return r;
         r = perf_map_parse(map, text, sizeof(text) - 1, &used);
@@ -187,7 +187,7 @@ static int inherit(void) {
 
         r = jitdump_new(&dump);
         if (r >= 0)
-                r = perf_map_new(&map);
+                r = perf_map_new(&map, NULL);
         if (r >= 0)
                 r = perf_map_parse(map, "1000 10 first\n", 14, &used);
         if (r >= 0)

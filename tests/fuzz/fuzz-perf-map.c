@@ -13,7 +13,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
         size_t first, second;
         uint64_t offset;
 
-        if (perf_map_new(&map) < 0)
+        if (perf_map_new(&map, NULL) < 0)
                 return 0;
         if (perf_map_parse(map, text, size / 2, &first) < 0 || first > size / 2 || perf_map_seal(map) < 0)
                 return 0;
