@@ -11,7 +11,7 @@
  * FAKE_CHILD_MS=N: a descendant lives for N ms after the start.
  * FAKE_PROGRAM=hidden, leaves: nothing is told of targets, or that they go out of sight at once.
  * FAKE_BAD_FP=1: every stack ends for want of frame pointers.
- * FAKE_LINES=hang: looking up lines takes for ever.
+ * FAKE_LINES=hang, late: looking up lines takes for ever, or there was no time for all.
  * FAKE_LOG=FILE: what was asked for, line by line.
  */
 
@@ -90,7 +90,12 @@ int ringside_symbolize(const char *path, const RingsideSymbolizeOptions *options
                        RingsideError *error) {
         int (*real)(const char *, const RingsideSymbolizeOptions *, RingsideSymbolizeStatistics *, RingsideError *);
 
+        note("lines within %" PRIu64 " ms\n", options->timeout / 1000000);
         note("symbolize\n");
+        if (is("FAKE_LINES", "late")) {
+                ret->late = 1;
+                return 0;
+        }
         while (is("FAKE_LINES", "hang"))
                 (void) poll(NULL, 0, -1);
         real = (__typeof__(real)) dlsym(RTLD_NEXT, "ringside_symbolize");

@@ -1172,6 +1172,15 @@ class Recording(FakeTest):
         self.assertEqual(self.signalled(signal.SIGTERM, command=self.outlives("trap '' TERM;"))[0], 143)
         self.assertFalse(os.path.exists(self.path("gone")))
 
+    def test_lines_do_not_take_long(self):
+        """Within two seconds of a command's end we have returned, however much debug information there is."""
+        self.record("true")
+        within = int(re.search(r"^lines within (\d+) ms$", self.log(), re.M).group(1))
+        self.assertTrue(0 < within <= 1500, within)
+        self.env["FAKE_LINES"] = "late"
+        self.assertIn("'ringside symbolize' takes as long as it needs", self.record("true").stderr.decode())
+        self.assertNotIn("symbolize", self.record("-q", "true").stderr.decode())
+
     def test_a_signal_ends_the_search_for_lines(self):
         """The recording is whole by then."""
         self.env["FAKE_LINES"] = "hang"
