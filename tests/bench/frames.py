@@ -193,18 +193,58 @@ def without_beginning(stack, begins):
     return stack[n:]
 
 
+Comparison = collections.namedtuple("Comparison", "all known missing")
+# Shares of the weight of the hottest stacks: all: the other run has it, whole; known: the same, but of what it has not only cut;
+# missing: [(samples, stack)], those that are not in known.
+
+
+def excuse(stack, samples, cut):
+    """
+    Of the other run's cut stacks, {frames: samples}, as many as this one may be; which then are nothing else's. A stack that is
+    cut has what is inmost.
+    """
+    rest = samples
+    for n in range(len(stack), 0, -1):
+        taken = min(rest, cut.get(stack[-n:], 0))
+        if taken > 0:
+            cut[stack[-n:]] -= taken
+            rest -= taken
+    return samples - rest
+
+
 def compare(ours, theirs, n=100):
     """
     Of our hottest stacks, cut ones among them: the part of their weight that is in stacks which are whole and which the other run
-    has as well; and those that are not.
+    has as well. What it has cut is no truth: so, apart, the same without the weight for which it has such stacks.
     """
     begins = beginnings(ours)
     known = {without_beginning(stack, begins) for stack in theirs.whole}
+    cut = collections.Counter(theirs.cut)
     hottest = collections.Counter()
     for stack, samples in ours.whole.items():
         hottest[without_beginning(stack, begins)] += samples
     for stack, samples in ours.cut.items():
         hottest[(CUT,) + stack] += samples
     hottest = hottest.most_common(n)
+    total = sum(samples for _, samples in hottest)
     missing = [(samples, stack) for stack, samples in hottest if stack not in known]
-    return sum(samples for stack, samples in hottest if stack in known) / max(1, sum(samples for _, samples in hottest)), missing
+    same = total - sum(samples for samples, _ in missing)
+    missing = [(samples - excuse(stack[stack[:1] == (CUT,):], samples, cut), stack) for samples, stack in missing]
+    missing = [(samples, stack) for samples, stack in missing if samples > 0]
+    judged = same + sum(samples for samples, _ in missing)
+    return Comparison(same / max(1, total), same / max(1, judged), missing)
+
+
+PERF_DEPTH = 127  # as many frames as `perf script` shows of a stack
+
+
+def where_cut(stacks):
+    """Why stacks of perf's may be cut, by what is outermost in them: {text: samples}."""
+    found = collections.Counter()
+    for stack, samples in stacks.cut.items():
+        n = len(stack) - (stack[-1:] == (IN_KERNEL,))
+        if n >= PERF_DEPTH:
+            found[f"{PERF_DEPTH} frames"] += samples
+        else:
+            found["no frame" if n == 0 else f"{stack[0][0]}+{stack[0][1]:#x}{', alone' if n == 1 else ''}"] += samples
+    return found
