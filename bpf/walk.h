@@ -96,7 +96,7 @@ __noinline int walk_step(void) {
                 s->walk.end = RS_WALK_COMPLETE;
                 return STEP_ENDED;
         }
-        if ((s->walk.fp & 7) != 0 || s->walk.fp >= TASK_SIZE_MAX - sizeof(pair)) {
+        if ((s->walk.fp & 7) != 0 || s->walk.fp > TASK_SIZE_MAX - sizeof(pair)) {
                 s->walk.end = RS_WALK_BAD_FP;
                 return STEP_ENDED;
         }

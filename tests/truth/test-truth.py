@@ -6,6 +6,7 @@ Runs inside bus-env.
 """
 
 import os
+import sqlite3
 import subprocess
 import sys
 import tempfile
@@ -64,6 +65,16 @@ def test_recursion(directory):
     check_count(r, 2)
 
 
+def test_highest(directory):
+    """The last 16 bytes of what a user has are read as any others."""
+    r = record_workload(directory, "highest", 0.5, "--unwind=fp")
+    with sqlite3.connect(f"file:{r.path}?mode=ro", uri=True) as db:
+        whole, samples = db.execute("SELECT sum(walk_end & 15 = 1), count(*) FROM sample").fetchone()
+    check(whole > samples * 0.9, f"{whole} of {samples} chains end where those of a program may end last")
+    root = r.shares("function").get("highest_root", 0)
+    check(root > 90, f"and {root:.1f} % begin there")
+
+
 def test_threads(directory):
     r = record_workload(directory, "threads", 4)
     check_shares("threads", r.shares("thread"), {"work-40": 40, "work-30": 30, "work-20": 20, "work-10": 10})
@@ -99,6 +110,7 @@ def main():
         ours = test_shares(directory)
         test_perf(directory, ours)
         test_recursion(directory)
+        test_highest(directory)
         test_threads(directory)
         test_children(directory)
         test_refused(directory)
