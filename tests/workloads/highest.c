@@ -44,16 +44,20 @@ __asm__(".globl highest_enter\n.type highest_enter, %function\nhighest_enter:\n"
         "mov x29, x0\nbl highest_run\nbrk #0\n.size highest_enter, . - highest_enter\n");
 #endif
 
-int main(int argc, char **argv) {
+/* Without randomization the stack is there; then these are anywhere above what is called. */
+static uint64_t *last_pair(uint64_t *otherwise) {
         uint64_t *page = mmap((char *) USER_END - PAGE, PAGE, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED_NOREPLACE,
                               -1, 0);
-        const size_t pair = PAGE / sizeof(*page) - 2;
+
+        return page == MAP_FAILED ? otherwise : &page[PAGE / sizeof(*page) - 2];
+}
+
+int main(int argc, char **argv) {
+        uint64_t otherwise[2], *pair = last_pair(otherwise);
 
         seconds = spin_seconds(argc, argv);
-        if (page == MAP_FAILED)
-                return 1;
-        page[pair] = 0;
-        page[pair + 1] = (uintptr_t) highest_root + 8;
-        highest_enter((uintptr_t) &page[pair]);
+        pair[0] = 0;
+        pair[1] = (uintptr_t) highest_root + 8;
+        highest_enter((uintptr_t) pair);
         return 1;
 }
