@@ -62,6 +62,7 @@ static int add_recording(struct json_object *object, const View *view) {
         TRY(json_add_u64(recording, "processes_no_room", info->statistics.processes_no_room));
         TRY(json_add_u64(recording, "tables_lost", info->statistics.tables_lost));
         TRY(json_add_u64(recording, "untracked", info->statistics.untracked));
+        TRY(json_add_u64(recording, "names_refused", info->names_refused));
         return json_add_u64(recording, "truncated", info->truncated);
 }
 

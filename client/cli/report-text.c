@@ -158,7 +158,7 @@ static void print_header(FILE *out, const View *view, const Style *style) {
         const RingsideRecordingInfo *info = view->info;
         const RingsideEvent *event = report_event(view);
         const char *advice = summary_frame_pointer_advice(info);
-        char line[512], ended[384], never[256], missed[128], untracked[256], hidden[256];
+        char line[512], ended[384], never[256], missed[128], untracked[256], hidden[256], names[256];
 
         header_line(out, style, "Recording", view->path);
         header_command(out, view, style);
@@ -193,6 +193,10 @@ static void print_header(FILE *out, const View *view, const Style *style) {
         }
         if (summary_hidden_text(hidden, sizeof(hidden), info)) {
                 text_wrap(out, hidden, 0, style->columns);
+                fputc('\n', out);
+        }
+        if (summary_names_text(names, sizeof(names), info)) {
+                text_wrap(out, names, 0, style->columns);
                 fputc('\n', out);
         }
         if (advice) {

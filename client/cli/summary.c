@@ -149,6 +149,17 @@ char *summary_tables_text(char *dst, size_t size, const RingsideRecordingInfo *i
         return dst;
 }
 
+char *summary_names_text(char *dst, size_t size, const RingsideRecordingInfo *info) {
+        uint64_t n = info->names_refused;
+
+        if (n == 0)
+                return NULL;
+        snprintf(dst, size,
+                 "%" PRIu64 " file%s no names, or not all: %s damaged, too large, gone, changed, or not yours to read.", n,
+                 n == 1 ? " has" : "s have", n == 1 ? "it is" : "they are");
+        return dst;
+}
+
 #define HIDDEN_BECAUSE                                                                                            \
         "a setuid program, one that you may not read, or one with capabilities. With -a (profile-system) an "     \
         "administrator can allow it."
@@ -245,7 +256,7 @@ int summary_print(const char *path, RingsideRecorder *recorder, bool asked, Ring
         _cleanup_free_ char *quoted = text_quote(path), *escaped = quoted ? text_escape(quoted) : NULL;
         const RingsideRecordingInfo *info;
         const char *advice;
-        char ended[384], never[256], missed[128], untracked[256], hidden[256], tables[256];
+        char ended[384], never[256], missed[128], untracked[256], hidden[256], tables[256], names[256];
         Style style;
         int r;
 
@@ -268,6 +279,8 @@ int summary_print(const char *path, RingsideRecorder *recorder, bool asked, Ring
                 text_wrap(stderr, hidden, 0, style.columns);
         if (summary_tables_text(tables, sizeof(tables), info))
                 text_wrap(stderr, tables, 0, style.columns);
+        if (summary_names_text(names, sizeof(names), info))
+                text_wrap(stderr, names, 0, style.columns);
         advice = summary_frame_pointer_advice(info);
         if (advice)
                 text_wrap(stderr, advice, 0, style.columns);

@@ -44,6 +44,8 @@ char *summary_hidden_text(char *dst, size_t size, const RingsideRecordingInfo *i
 char *summary_ended_text(char *dst, size_t size, const RingsideRecordingInfo *info);
 /* That memory for unwind tables was short, or they came too late, where stacks were cut short for it; NULL else. */
 char *summary_tables_text(char *dst, size_t size, const RingsideRecordingInfo *info);
+/* Files that were given up on for names; NULL where there were none. */
+char *summary_names_text(char *dst, size_t size, const RingsideRecordingInfo *info);
 /* CPU time that no event covered; NULL where there was none. */
 char *summary_missed_text(char *dst, size_t size, const RingsideRecordingInfo *info);
 /* Processes that should have been followed, and were not; NULL where there were none. */

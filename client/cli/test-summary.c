@@ -105,6 +105,18 @@ static void test_tables(_unused_ void **state) {
         assert_null(summary_tables_text(text, sizeof(text), &info));
 }
 
+static void test_names(_unused_ void **state) {
+        RingsideRecordingInfo info = {};
+        char text[256];
+
+        assert_null(summary_names_text(text, sizeof(text), &info));
+        info.names_refused = 1;
+        assert_non_null(strstr(summary_names_text(text, sizeof(text), &info), "1 file has no names, or not all: it is damaged"));
+        info.names_refused = UINT64_MAX;
+        assert_non_null(strstr(summary_names_text(text, sizeof(text), &info), "5 files have no names, or not all: they are damaged"));
+        assert_non_null(strstr(text, "read."));
+}
+
 static void test_untracked(_unused_ void **state) {
         RingsideRecordingInfo info = {};
         char text[256];
@@ -167,6 +179,7 @@ int main(void) {
                 cmocka_unit_test(test_missed),
                 cmocka_unit_test(test_tables),
                 cmocka_unit_test(test_untracked),
+                cmocka_unit_test(test_names),
                 cmocka_unit_test(test_hidden),
         };
 

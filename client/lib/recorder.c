@@ -445,6 +445,14 @@ int ringside_recorder_get_statistics(RingsideRecorder *recorder, RingsideRecorde
         return 0;
 }
 
+/* Missing: none. */
+static int put_count(RingsideRecorder *recorder, const char *key, uint64_t n) {
+        char value[32];
+
+        (void) snprintf(value, sizeof(value), "%" PRIu64, n);
+        return n > 0 ? store_put_meta(recorder->store, key, value) : 0;
+}
+
 static int put_end(RingsideRecorder *recorder, int exit_status) {
         char value[32];
         int r;
@@ -454,14 +462,12 @@ static int put_end(RingsideRecorder *recorder, int exit_status) {
                 return r;
         (void) snprintf(value, sizeof(value), "%d", exit_status);
         r = store_put_meta(recorder->store, "exit_status", value);
+        if (r >= 0)
+                r = put_count(recorder, "hidden", recorder->hidden);
+        if (r >= 0)
+                r = put_count(recorder, "names_refused", symbolizer_get_n_refused(recorder->symbolizer));
         if (r < 0)
                 return r;
-        if (recorder->hidden > 0) {
-                (void) snprintf(value, sizeof(value), "%" PRIu64, recorder->hidden);
-                r = store_put_meta(recorder->store, "hidden", value);
-                if (r < 0)
-                        return r;
-        }
         (void) snprintf(value, sizeof(value), "%" PRIu64, now_ns(CLOCK_BOOTTIME) - recorder->start.boottime);
         return store_put_meta(recorder->store, "finished", value);
 }

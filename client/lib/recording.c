@@ -349,6 +349,8 @@ static int meta_row(sqlite3_stmt *row, void *userdata) {
                 info->n_cpus = MIN(n, 1 << 20);
         else if (strcmp(key, "hidden") == 0 && parse_number(value, 0, &n))
                 info->hidden = n;
+        else if (strcmp(key, "names_refused") == 0 && parse_number(value, 0, &n))
+                info->names_refused = n;
         else if (strcmp(key, "ended") == 0 && parse_number(value, 0, &n))
                 info->ended = n;
         else if (strcmp(key, "exit_status") == 0 && parse_number(value, -1, &n))

@@ -453,6 +453,7 @@ typedef struct RingsideRecordingInfo {
         const char *const *labels;  /* "key=value" */
         uint64_t ended;           /* ns from start until sampling ended before the recording did, */
         const char *ended_why;    /* and why; "": it did not */
+        uint64_t names_refused;   /* files without names, or without some: malformed, too much, not to be opened, or others by now */
 } RingsideRecordingInfo;
 
 /* Opens read-only; a file that is hostile or damaged is refused with RINGSIDE_E_RECORDING. */

@@ -2,11 +2,13 @@
 
 /* The recorder as a program uses it, on this very process and children of it. */
 
+#include <fcntl.h>
 #include <setjmp.h>
 #include <signal.h>
 #include <sqlite3.h>
 #include <stdarg.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <sys/prctl.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
@@ -39,13 +41,17 @@ static void push_process(RingsideRecorder *recorder, enum RingsideProcessKind ki
         assert_return_code(ringside_recorder_push(&record, recorder), 0);
 }
 
-static int push_sample(RingsideRecorder *recorder, pid_t pid) {
+static int push_sample_at(RingsideRecorder *recorder, pid_t pid, uint64_t leaf) {
         RingsideRecord record = {
                 .type = RINGSIDE_SAMPLE, .time = now_ns(CLOCK_BOOTTIME), .pid = pid, .tid = pid,
-                .sample = { .leaf = (uintptr_t) recorded_function + 2, .walk_end = RINGSIDE_WALK_COMPLETE },
+                .sample = { .leaf = leaf, .walk_end = RINGSIDE_WALK_COMPLETE },
         };
 
         return ringside_recorder_push(&record, recorder);
+}
+
+static int push_sample(RingsideRecorder *recorder, pid_t pid) {
+        return push_sample_at(recorder, pid, (uintptr_t) recorded_function + 2);
 }
 
 static void test_whole(void **state) {
@@ -78,6 +84,7 @@ static void test_whole(void **state) {
         assert_true(info->finished);
         assert_int_equal(info->exit_status, 3 << 8);
         assert_string_equal(info->ended_why, "");
+        assert_int_equal(info->names_refused, 0);
         assert_int_equal(info->samples, 50);
         assert_int_equal(info->statistics.taken, 60);
         assert_int_equal(info->statistics.lost, 10);
@@ -102,6 +109,30 @@ static void test_whole(void **state) {
         assert_string_equal(rows[0].name, "recorded_function");
         assert_int_equal(rows[0].self_samples, 50);
         assert_int_equal(rows[0].self_weight, 50);
+}
+
+/* A file that is no program, however often it is met. */
+static void test_names_refused(void **state) {
+        Place *place = *state;
+        _cleanup_(ringside_recorder_freep) RingsideRecorder *recorder = start(place, NULL);
+        _cleanup_(ringside_recording_freep) RingsideRecording *recording = NULL;
+        _cleanup_free_ char *path = NULL;
+        _cleanup_close_ int fd = -1;
+        void *code;
+
+        assert_true(asprintf(&path, "%s.other", place->file) > 0);
+        fd = open(path, O_RDWR | O_CREAT | O_CLOEXEC, 0600);
+        assert_return_code(fd, errno);
+        assert_int_equal(write(fd, "no program", 10), 10);
+        code = mmap(NULL, 4096, PROT_READ | PROT_EXEC, MAP_PRIVATE, fd, 0);
+        assert_ptr_not_equal(code, MAP_FAILED);
+        for (int i = 0; i < 50; i++)
+                assert_return_code(push_sample_at(recorder, getpid(), (uintptr_t) code + 2), 0);
+        assert_return_code(ringside_recorder_finish(recorder, -1, NULL), 0);
+        assert_return_code(ringside_recording_open(&recording, place->file, NULL), 0);
+        assert_int_equal(ringside_recording_get_info(recording)->names_refused, 1);
+        assert_int_equal(munmap(code, 4096), 0);
+        assert_return_code(unlink(path), errno);
 }
 
 /* Known as soon as it is known at all: the recorder may be killed while the command goes on. */
@@ -311,6 +342,7 @@ int main(void) {
                 TEST(test_full_queue),
                 TEST(test_long_reader),
                 TEST(test_ended),
+                TEST(test_names_refused),
                 TEST(test_unfinished),
                 TEST(test_commits_by_itself),
                 TEST(test_disk_full),

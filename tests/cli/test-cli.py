@@ -490,6 +490,17 @@ class Reading(CliTest):
         keys = ("tables_refused", "tables_no_room", "rules_no_room", "processes_no_room", "tables_lost")
         self.assertEqual([recording[k] for k in keys], [3, 5, 7, 9, 11])
 
+    def test_names_refused_said(self):
+        self.assertNotIn("no names", self.report())
+        self.assertEqual(json.loads(self.report("--format=json"))["recording"]["names_refused"], 0)
+        with sqlite3.connect(self.path("a.ringside")) as db:
+            db.execute("INSERT INTO meta VALUES ('names_refused', '3')")
+        text = self.report()
+        self.assertIn("3 files have no names, or not all: they are damaged, too large, gone, changed, or not yours to read.",
+                      " ".join(text.split()))
+        self.assert_narrow(text)
+        self.assertEqual(json.loads(self.report("--format=json"))["recording"]["names_refused"], 3)
+
     def test_guessed_in_header(self):
         db = sqlite3.connect(self.path("a.ringside"))
         db.execute("UPDATE meta SET value='table' WHERE key='unwind'")
