@@ -151,6 +151,33 @@ static bool may_open_split(Dwarf_Die *die) {
         return name && is_regular("", name) && (!directory || name[0] == '/' || is_regular(directory, name));
 }
 
+/* Where libdw looks for the rest of a unit: beside the file, and where it was compiled. */
+static int wish_for_rest(Reader *reader, const Unit *unit) {
+        const char *name, *directory;
+        char path[PATH_MAX];
+        Dwarf_Die die;
+        int r;
+
+        if (dwarf_cu_info(unit->cu, NULL, NULL, &die, NULL, NULL, NULL, NULL) != 0 || !may_open_split(&die))
+                return 0;
+        name = string_of(&die, DW_AT_dwo_name) ?: string_of(&die, DW_AT_GNU_dwo_name);
+        directory = string_of(&die, DW_AT_comp_dir);
+        r = debug_lines_add_wish(reader->lines, name);
+        if (r < 0 || !directory || name[0] == '/' ||
+            snprintf(path, sizeof(path), "%s/%s", directory, name) >= (int) sizeof(path))
+                return r;
+        return debug_lines_add_wish(reader->lines, path);
+}
+
+static int wish_for_files(Reader *reader) {
+        int r = 0;
+
+        for (size_t i = 0; i < reader->n_units && r >= 0; i++)
+                if (reader->units[i].skeleton)
+                        r = wish_for_rest(reader, &reader->units[i]);
+        return r >= 0 && reader->lines->n_wishes > 0 ? -EAGAIN : r;
+}
+
 /* *ret_lines: the entry that lines belong to; *ret_code: that which functions do. 1; 0: there are no functions; -1: nothing. */
 static int open_unit(const Unit *unit, Dwarf_Die *ret_lines, Dwarf_Die *ret_code) {
         Dwarf_Die split = {};
@@ -404,6 +431,10 @@ int debug_info_read(const DebugInfoRequest *request, DebugLines *lines, DebugInf
         r = reader_open(&reader, request, lines);
         if (r >= 0)
                 r = find_units(&reader);
+        if (r >= 0 && request->ask_first)
+                r = wish_for_files(&reader);
+        if (r == -EAGAIN && progress && progress(lines, userdata) < 0)
+                r = -EPIPE;
         for (size_t i = 0; i < reader.n_units && r >= 0; i++) {
                 r = read_unit(&reader, i);
                 if (r >= 0 && progress)

@@ -15,13 +15,15 @@ typedef struct DebugInfoRequest {
         int alt_fd; /* of the one that it shares with others (dwz); -1: it names none */
         const uint64_t *addresses; /* as the file counts them, ascending, no two the same */
         size_t n_addresses;
+        bool ask_first; /* no other file can be opened yet */
 } DebugInfoRequest;
 
 /* Called when more is known of lines; negative: give up. */
 typedef int (*DebugInfoFunc)(DebugLines *lines, void *userdata);
 
 /*
- * Sets in lines, which has as many addresses as the request, all those of which something is known. -EBADMSG: libdw can do
+ * Sets in lines, which has as many addresses as the request, all those of which something is known. -EAGAIN: nothing was set,
+ * since some of it is in other files, which are the wishes in lines now. -EBADMSG: libdw can do
  * nothing with the file. -EFBIG: more than a file may ask for.
  */
 int debug_info_read(const DebugInfoRequest *request, DebugLines *lines, DebugInfoFunc progress, void *userdata);

@@ -2,11 +2,12 @@
 
 #include "debug-lines.h"
 
+#include <limits.h>
 #include <string.h>
 
 /* One for each string, code and address; a string's bytes follow. */
 typedef struct Message {
-        enum { MESSAGE_STRING = 1, MESSAGE_CODE, MESSAGE_AT, MESSAGE_END, MESSAGE_LACK } type;
+        enum { MESSAGE_STRING = 1, MESSAGE_CODE, MESSAGE_AT, MESSAGE_END, MESSAGE_LACK, MESSAGE_WISH } type;
         uint32_t a, b, c, d;
 } Message;
 
@@ -24,6 +25,9 @@ int debug_lines_init(DebugLines *lines, size_t n) {
 void debug_lines_done(DebugLines *lines) {
         for (size_t i = 1; i < lines->n_strings && lines->strings; i++)
                 free(lines->strings[i]);
+        for (size_t i = 0; i < lines->n_wishes; i++)
+                free(lines->wishes[i]);
+        free(lines->wishes);
         free(lines->strings);
         free(lines->codes);
         free(lines->depths);
@@ -132,6 +136,25 @@ void debug_lines_set(DebugLines *lines, size_t address, uint32_t code) {
         lines->unsent[lines->n_unsent++] = (uint32_t) address;
 }
 
+int debug_lines_add_wish(DebugLines *lines, const char *path) {
+        if (lines->n_wishes >= DEBUG_LINES_WISHES_MAX || strlen(path) >= PATH_MAX)
+                return 0;
+        if (lines->n_wishes == lines->wishes_allocated) {
+                size_t allocated = MAX(lines->wishes_allocated * 2, (size_t) 64);
+                char **wishes = reallocarray(lines->wishes, allocated, sizeof(*wishes));
+
+                if (!wishes)
+                        return -ENOMEM;
+                lines->wishes = wishes;
+                lines->wishes_allocated = allocated;
+        }
+        lines->wishes[lines->n_wishes] = strdup(path);
+        if (!lines->wishes[lines->n_wishes])
+                return -ENOMEM;
+        lines->n_wishes++;
+        return 0;
+}
+
 /* ---- from one to the other ---- */
 
 static int copy_string(DebugLinesCopy *copy, uint32_t string, uint32_t *ret) {
@@ -207,6 +230,12 @@ int debug_lines_send(DebugLines *lines, FILE *out) {
         for (size_t i = 0; i < lines->n_unsent && r >= 0; i++)
                 r = send_message(&(Message){ MESSAGE_AT, lines->unsent[i], lines->at[lines->unsent[i]] }, NULL, 0, out);
         lines->n_unsent = 0;
+        for (; lines->n_wishes_sent < lines->n_wishes && r >= 0; lines->n_wishes_sent++) {
+                const char *wish = lines->wishes[lines->n_wishes_sent];
+                size_t n = strlen(wish);
+
+                r = send_message(&(Message){ MESSAGE_WISH, .a = (uint32_t) n }, wish, n, out);
+        }
         if (lines->lacks_files && !lines->lack_sent && r >= 0)
                 r = send_message(&(Message){ MESSAGE_LACK }, NULL, 0, out);
         lines->lack_sent = lines->lacks_files;
@@ -229,6 +258,16 @@ static int take_string(DebugLines *lines, const char *bytes, size_t n) {
         if (r < 0)
                 return r;
         return number == expected ? 0 : -EBADMSG; /* the same twice */
+}
+
+static int take_wish(DebugLines *lines, const char *bytes, size_t n) {
+        char path[PATH_MAX];
+
+        if (n == 0 || n >= sizeof(path) || memchr(bytes, 0, n))
+                return -EBADMSG;
+        memcpy(path, bytes, n);
+        path[n] = 0;
+        return debug_lines_add_wish(lines, path);
 }
 
 static int take_code(DebugLines *lines, const Message *m) {
@@ -272,13 +311,15 @@ int debug_lines_take(DebugLines *lines, const uint8_t *data, size_t n, size_t *r
                 memcpy(&m, data + used, sizeof(m));
                 if (lines->ended)
                         return -EBADMSG;
-                if (m.type == MESSAGE_STRING) {
+                if (m.type == MESSAGE_STRING || m.type == MESSAGE_WISH) {
+                        const char *bytes = (const char *) data + used + sizeof(m);
+
                         if (m.a > DEBUG_LINES_STRING_MAX)
                                 return -EBADMSG;
                         size += m.a;
                         if (n - used < size)
                                 break;
-                        r = take_string(lines, (const char *) data + used + sizeof(m), m.a);
+                        r = m.type == MESSAGE_STRING ? take_string(lines, bytes, m.a) : take_wish(lines, bytes, m.a);
                 } else if (m.type == MESSAGE_CODE)
                         r = take_code(lines, &m);
                 else if (m.type == MESSAGE_AT)

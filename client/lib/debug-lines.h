@@ -22,6 +22,7 @@
 /* All that one file may come to; and no more than its addresses can have, each of which has one chain. */
 #define DEBUG_LINES_BYTES_MAX (256U << 20)
 #define DEBUG_LINES_CODES_MAX (8U << 20)
+#define DEBUG_LINES_WISHES_MAX 8192U
 
 /* A line of a function, as it was inlined somewhere or not at all. */
 typedef struct DebugCode {
@@ -41,11 +42,13 @@ typedef struct DebugLines {
         uint32_t *at; /* by address: the innermost code, 0: nothing is known */
         size_t n_at;
         bool lacks_files; /* more would be known if others were there */
+        char **wishes;    /* paths of others that have more, from where the file is, if not from the root */
+        size_t n_wishes, wishes_allocated;
         bool ended;   /* all was said that could be, and */
         int result;   /* 0, or the -errno that it came to */
 
         Table known_strings, known_codes;
-        size_t n_strings_sent, n_codes_sent;
+        size_t n_strings_sent, n_codes_sent, n_wishes_sent;
         bool lack_sent;
         uint32_t *unsent; /* addresses, by number */
         size_t n_unsent;
@@ -61,6 +64,8 @@ int debug_lines_add_string(DebugLines *lines, const char *string, uint32_t *ret)
 int debug_lines_add_code(DebugLines *lines, const DebugCode *code, uint32_t *ret);
 /* Of each address once. */
 void debug_lines_set(DebugLines *lines, size_t address, uint32_t code);
+/* What is over the cap, or too long for a path, is not noted. */
+int debug_lines_add_wish(DebugLines *lines, const char *path);
 
 /*
  * From one to the other, where what both have is there once. The numbers that codes and strings have become are kept for

@@ -3,8 +3,11 @@
 
 /*
  * Debug information is read in a process of its own, which is given up on when a file is too much for it: it may fall, go
- * on for ever, or be taken over by what the file says. It has the files it reads and a pipe, may open others for reading
- * alone, without any capability, and can write nothing, reach nobody and outlive neither us nor its time.
+ * on for ever, or be taken over by what the file says. It has the files it reads and a pipe, and no capability, and can
+ * write nothing, reach nobody and outlive neither us nor its time.
+ *
+ * Where the kernel has Landlock it can open nothing else. Where some of the debug information is in other files, it says in
+ * which and ends, and there is a second one that may open them, as far as they are such files.
  */
 
 #include "debug-info.h"

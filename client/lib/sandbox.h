@@ -2,8 +2,8 @@
 #pragma once
 
 /*
- * For a child that reads files which may say anything: it keeps what it has open, may open others for reading alone, and
- * can write to no other file, reach nobody, and outlive neither us nor its time.
+ * For a child that reads files which may say anything: it keeps what it has open, may open others for reading alone, or none
+ * but some, and can write to no other file, reach nobody, and outlive neither us nor its time.
  */
 
 #include <stdbool.h>
@@ -14,6 +14,14 @@
 int sandbox_drop_capabilities(void);
 /* deadline: ns CLOCK_MONOTONIC; memory_max: bytes that it may write to, more than we have, 0: a gigabyte. */
 int sandbox_limit(uint64_t deadline, uint64_t memory_max);
+/*
+ * With Landlock, so that none but some files can be opened. Returns an fd for the next two, which are called before
+ * sandbox_confine(), or a negative errno: this kernel cannot do that.
+ */
+int sandbox_hide_files_begin(void);
+/* But for the regular file that fd is of, for reading. */
+int sandbox_hide_files_but(int hide_fd, int fd);
+int sandbox_hide_files(int hide_fd);
 /* From here on few system calls are left; exec: with what another program needs to start. */
 int sandbox_confine(bool exec);
 /*

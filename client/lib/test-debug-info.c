@@ -8,6 +8,7 @@
 #include <fcntl.h>
 #include <limits.h>
 #include <linux/futex.h>
+#include <linux/landlock.h>
 #include <poll.h>
 #include <setjmp.h>
 #include <signal.h>
@@ -188,6 +189,7 @@ static bool lacks_files(const char *program) {
 }
 
 static void test_split(_unused_ void **state) {
+        _cleanup_(elf_file_freep) ElfFile *moved = open_elf("moved/split-5");
         static const char *const programs[] = { "split-4", "split-5", "clang-split-4", "clang-split-5" };
 
         for (size_t i = 0; i < ELEMENTSOF(programs); i++) {
@@ -195,6 +197,7 @@ static void test_split(_unused_ void **state) {
 
                 check_c(programs[i], elf, NULL);
         }
+        check_c("split-5", moved, NULL);
         assert_false(lacks_files("split-4"));
         assert_true(lacks_files("split-lost"));
         /* Without the rest the line is known, and no function. */
@@ -387,12 +390,15 @@ static void test_worker_fails(_unused_ void **state) {
 }
 
 /* Also those it might get, but for those of programs that it may not execute. */
-static bool has_capabilities(void) {
+static bool has_capabilities(pid_t pid) {
         static const char *const keys[] = { "\nCapInh:\t", "\nCapPrm:\t", "\nCapEff:\t", "\nCapAmb:\t" };
-        _cleanup_close_ int fd = open("/proc/self/status", O_RDONLY | O_CLOEXEC);
-        char text[8192];
-        ssize_t n = read(fd, text, sizeof(text) - 1);
+        _cleanup_close_ int fd = -1;
+        char path[64], text[8192];
+        ssize_t n;
 
+        (void) snprintf(path, sizeof(path), "/proc/%d/status", (int) pid);
+        fd = open(path, O_RDONLY | O_CLOEXEC);
+        n = read(fd, text, sizeof(text) - 1);
         text[MAX(n, 0)] = 0;
         for (size_t i = 0; i < ELEMENTSOF(keys); i++) {
                 const char *line = strstr(text, keys[i]);
@@ -433,7 +439,6 @@ static void test_worker_does_not_end(_unused_ void **state) {
 static int attack(const DebugInfoRequest *request, DebugLines *lines, DebugInfoFunc progress, void *userdata) {
         uint32_t possible = 0;
         char path[64];
-        int fd;
 
         (void) snprintf(path, sizeof(path), "/tmp/ringside-worker-%d", (int) getpid());
         possible |= open(path, O_WRONLY | O_CREAT, 0600) >= 0;
@@ -451,12 +456,9 @@ static int attack(const DebugInfoRequest *request, DebugLines *lines, DebugInfoF
         possible |= (chmod("/dev/null", 0666) >= 0) << 12;
         /* Memory that is shared is not counted as what one writes to. */
         possible |= (mmap(NULL, 4096, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0) != MAP_FAILED) << 15;
-        possible |= has_capabilities() << 16;
         execl("/bin/true", "true", (char *) NULL);
-        fd = open("/dev/null", O_RDONLY);
-        possible |= (fd < 0) << 13; /* what must be possible */
         for (int i = 3; i < 100; i++)
-                possible |= (i != request->fd && i != fd && i != fileno(userdata) && lseek(i, 0, SEEK_CUR) >= 0) << 14;
+                possible |= (i != request->fd && i != fileno(userdata) && lseek(i, 0, SEEK_CUR) >= 0) << 14;
         say(lines, possible, progress, userdata);
         return 0;
 }
@@ -470,6 +472,71 @@ static void test_worker_is_confined(_unused_ void **state) {
         assert_int_equal(lines.at[0], 1);
         assert_int_equal(said(&lines), 0);
         (void) close(inherited);
+}
+
+/* The last two have what a worker may ask for; the last is named as from the file that is read. */
+static const char *const others[] = { "/etc/passwd", "c-4", "split-5.dwo", "split-4.dwo" };
+
+static const char *other(char *path, size_t i) {
+        return others[i][0] == '/' ? others[i] : fixture(path, others[i]);
+}
+
+/* Each bit: one of them that can be opened. */
+static int open_others(_unused_ const DebugInfoRequest *request, DebugLines *lines, DebugInfoFunc progress, void *userdata) {
+        uint32_t possible = 0;
+        char path[PATH_MAX];
+
+        for (size_t i = 0; i < ELEMENTSOF(others); i++)
+                possible |= (uint32_t) (open(other(path, i), O_RDONLY | O_CLOEXEC) >= 0) << i;
+        say(lines, possible, progress, userdata);
+        return 0;
+}
+
+static int wish_for_others(const DebugInfoRequest *request, DebugLines *lines, DebugInfoFunc progress, void *userdata) {
+        char path[PATH_MAX];
+
+        if (!request->ask_first)
+                return open_others(request, lines, progress, userdata);
+        for (size_t i = 0; i + 1 < ELEMENTSOF(others); i++)
+                assert_return_code(debug_lines_add_wish(lines, other(path, i)), 0);
+        assert_return_code(debug_lines_add_wish(lines, others[ELEMENTSOF(others) - 1]), 0);
+        return progress(lines, userdata) < 0 ? -EPIPE : -EAGAIN;
+}
+
+static uint32_t ask_worker_for_others(int (*read)(const DebugInfoRequest *, DebugLines *, DebugInfoFunc, void *)) {
+        static const uint64_t address = 1;
+        _cleanup_(debug_lines_done) DebugLines lines = {};
+        _cleanup_(elf_file_freep) ElfFile *elf = open_elf("c-4");
+        DebugInfoRequest request = { .fd = elf_file_get_fd(elf), .alt_fd = -1, .addresses = &address, .n_addresses = 1 };
+
+        assert_return_code(debug_lines_init(&lines, 1), 0);
+        assert_return_code(
+                debug_worker_run(&lines, &request,
+                                 &(DebugWorkerOptions){ .deadline = now_ns(CLOCK_MONOTONIC) + LONG, .read = read }),
+                0);
+        return said(&lines);
+}
+
+/* No file of its user's, but one that the debug information names and that has some itself. */
+static void test_worker_opens_no_other(_unused_ void **state) {
+        bool landlock = syscall(SYS_landlock_create_ruleset, NULL, 0, LANDLOCK_CREATE_RULESET_VERSION) >= 1;
+
+        assert_int_equal(ask_worker_for_others(open_others), landlock ? 0 : 0xf);
+        assert_int_equal(ask_worker_for_others(wish_for_others), landlock ? 0xc : 0xf);
+}
+
+static int wish_again(const DebugInfoRequest *request, DebugLines *lines, DebugInfoFunc progress, void *userdata) {
+        (void) request;
+        assert_return_code(debug_lines_add_wish(lines, "/nowhere"), 0);
+        return progress(lines, userdata) < 0 ? -EPIPE : -EAGAIN;
+}
+
+/* It is asked twice, whatever it wishes for then. */
+static void test_worker_wishes_again(_unused_ void **state) {
+        _cleanup_(debug_lines_done) DebugLines lines = {};
+
+        assert_int_equal(run(wish_again, LONG, 0, &lines), -EAGAIN);
+        assert_int_equal(lines.at[0], 0);
 }
 
 static int speak(const DebugInfoRequest *request, DebugLines *lines, DebugInfoFunc progress, void *userdata) {
@@ -507,18 +574,20 @@ static void test_worker_under_limits(_unused_ void **state) {
 }
 
 static int tell_and_hang(const DebugInfoRequest *request, DebugLines *lines, DebugInfoFunc progress, void *userdata) {
-        if (write(request->fd, "x", 1) != 1)
+        pid_t pid = getpid();
+
+        if (write(request->fd, &pid, sizeof(pid)) != sizeof(pid))
                 return -EIO;
         return hang(request, lines, progress, userdata);
 }
 
-/* Whoever asked is killed: the worker is the only one that still has the pipe then, until it is gone. */
+/* It has no capability. Whoever asked is killed: the worker is the only one that still has the pipe then, until it is gone. */
 static void test_worker_ends_with_us(_unused_ void **state) {
         static const uint64_t address = 1;
         struct pollfd p = { .events = POLLIN };
+        pid_t pid, worker;
         char byte;
         int fds[2];
-        pid_t pid;
 
         assert_return_code(pipe2(fds, O_CLOEXEC), errno);
         pid = fork();
@@ -534,7 +603,8 @@ static void test_worker_ends_with_us(_unused_ void **state) {
                 _exit(1);
         }
         (void) close(fds[1]);
-        assert_int_equal(read(fds[0], &byte, 1), 1);
+        assert_int_equal(read(fds[0], &worker, sizeof(worker)), sizeof(worker));
+        assert_false(has_capabilities(worker));
         assert_return_code(kill(pid, SIGKILL), errno);
         assert_int_equal(waitpid(pid, NULL, 0), pid);
         p.fd = fds[0];
@@ -592,6 +662,7 @@ static size_t make_stream(uint8_t *ret, size_t size) {
         assert_return_code(debug_lines_add_code(&lines, &(DebugCode){ .routine = string, .line = 5 }, &code), 0);
         assert_return_code(debug_lines_add_code(&lines, &(DebugCode){ .caller = code, .source = string }, &code), 0);
         debug_lines_set(&lines, 0, code);
+        assert_return_code(debug_lines_add_wish(&lines, "y.dwo"), 0);
         assert_return_code(debug_lines_send(&lines, f), 0);
         assert_return_code(debug_lines_send_end(0, f), 0);
         n = (size_t) ftell(f);
@@ -617,12 +688,14 @@ static void test_stream(_unused_ void **state) {
                 assert_int_equal(lines.at[0], 2);
                 assert_int_equal(lines.codes[2].caller, 1);
                 assert_string_equal(lines.strings[lines.codes[1].routine], "x");
+                assert_int_equal(lines.n_wishes, 1);
+                assert_string_equal(lines.wishes[0], "y.dwo");
         }
 }
 
 /* Whatever is changed, nothing in it points to what is not there. */
 static void test_stream_is_hostile(_unused_ void **state) {
-        static const uint8_t values[] = { 0, 1, 2, 3, 4, 5, 0x7f, 0x80, 0xff };
+        static const uint8_t values[] = { 0, 1, 2, 3, 4, 5, 6, 0x7f, 0x80, 0xff };
         uint8_t stream[1024], changed[1024];
         size_t n = make_stream(stream, sizeof(stream)), refused = 0, used;
 
@@ -635,6 +708,8 @@ static void test_stream_is_hostile(_unused_ void **state) {
                         assert_return_code(debug_lines_init(&lines, 1), 0);
                         refused += debug_lines_take(&lines, changed, n, &used) < 0;
                         assert_true(lines.at[0] < lines.n_codes);
+                        for (size_t j = 0; j < lines.n_wishes; j++)
+                                assert_in_range(strlen(lines.wishes[j]), 1, PATH_MAX - 1);
                         for (size_t j = 1; j < lines.n_codes; j++) {
                                 assert_true(lines.codes[j].caller < j);
                                 assert_true(lines.codes[j].routine < lines.n_strings);
@@ -643,6 +718,20 @@ static void test_stream_is_hostile(_unused_ void **state) {
                         }
                 }
         assert_true(refused > n);
+}
+
+static void test_too_many_wishes(_unused_ void **state) {
+        _cleanup_(debug_lines_done) DebugLines lines = {};
+        char path[PATH_MAX + 1];
+
+        memset(path, 'x', PATH_MAX);
+        path[PATH_MAX] = 0;
+        assert_return_code(debug_lines_init(&lines, 1), 0);
+        assert_return_code(debug_lines_add_wish(&lines, path), 0);
+        assert_int_equal(lines.n_wishes, 0);
+        for (size_t i = 0; i < DEBUG_LINES_WISHES_MAX + 1; i++)
+                assert_return_code(debug_lines_add_wish(&lines, path + 1), 0);
+        assert_int_equal(lines.n_wishes, DEBUG_LINES_WISHES_MAX);
 }
 
 static void test_too_deep(_unused_ void **state) {
@@ -762,11 +851,14 @@ int main(void) {
                 cmocka_unit_test(test_worker_fails),
                 cmocka_unit_test(test_worker_does_not_end),
                 cmocka_unit_test(test_worker_is_confined),
+                cmocka_unit_test(test_worker_opens_no_other),
+                cmocka_unit_test(test_worker_wishes_again),
                 cmocka_unit_test(test_worker_under_limits),
                 cmocka_unit_test(test_worker_ends_with_us),
                 cmocka_unit_test(test_worker_memory),
                 cmocka_unit_test(test_stream),
                 cmocka_unit_test(test_stream_is_hostile),
+                cmocka_unit_test(test_too_many_wishes),
                 cmocka_unit_test(test_too_deep),
                 cmocka_unit_test(test_too_much),
                 cmocka_unit_test(test_hostile_files),

@@ -2,6 +2,9 @@
 
 /* What the process that reads debug information says, of four addresses; the first byte tells in how many parts. */
 
+#include <limits.h>
+#include <string.h>
+
 #include "debug-lines.h"
 #include "fuzz.h"
 #include "util.h"
@@ -15,6 +18,11 @@ static void check(const DebugLines *lines) {
                         abort();
         for (size_t i = 0; i < N_ADDRESSES; i++)
                 if (lines->at[i] >= lines->n_codes)
+                        abort();
+        if (lines->n_wishes > DEBUG_LINES_WISHES_MAX)
+                abort();
+        for (size_t i = 0; i < lines->n_wishes; i++)
+                if (lines->wishes[i][0] == 0 || strlen(lines->wishes[i]) >= PATH_MAX)
                         abort();
 }
 
