@@ -14,6 +14,10 @@
 
 /* Processes that have ended and are still known, for samples another CPU wrote late. */
 #define ENDED_MAX 256
+/* Where there is not much memory left for what JITs tell: those that are at work need it more. */
+#define ENDED_FEW 16
+/* At once, since their last names may take a while: so they become fewer. */
+#define FORGET_ENDED 2
 
 #define NSEC_PER_MSEC 1000000ULL
 #define REFRESH_MIN (10 * NSEC_PER_MSEC)
@@ -432,6 +436,19 @@ static int handle_comm(Processes *processes, const RingsideRecord *record) {
         return thread->id > 0 ? store_rename_thread(processes->store, thread->id, thread->comm) : 0;
 }
 
+static int forget_oldest(Processes *processes) {
+        int r = 0;
+
+        for (unsigned i = 0; i < FORGET_ENDED && r >= 0; i++) {
+                bool few = processes->n_ended > ENDED_FEW && symbolizer_is_jit_memory_short(processes->symbolizer);
+
+                if (processes->n_ended <= ENDED_MAX && !few)
+                        break;
+                r = forget_process(processes, processes->oldest_ended);
+        }
+        return r;
+}
+
 static int handle_exit(Processes *processes, const RingsideRecord *record) {
         Process *process = find_process(processes, record->pid);
         int r;
@@ -447,11 +464,10 @@ static int handle_exit(Processes *processes, const RingsideRecord *record) {
         else
                 processes->oldest_ended = process;
         processes->newest_ended = process;
-        if (++processes->n_ended > ENDED_MAX) {
-                r = forget_process(processes, processes->oldest_ended);
-                if (r < 0)
-                        return r;
-        }
+        processes->n_ended++;
+        r = forget_oldest(processes);
+        if (r < 0)
+                return r;
         return process->id != 0 ? store_end_process(processes->store, process->id, process->end) : 0;
 }
 

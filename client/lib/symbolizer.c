@@ -178,6 +178,10 @@ void symbolizer_note_refused(Symbolizer *s) {
         s->n_refused++;
 }
 
+bool symbolizer_is_jit_memory_short(const Symbolizer *s) {
+        return s->jit_memory.used > s->jit_memory.max / 2;
+}
+
 JitMemory *symbolizer_get_jit_memory(Symbolizer *s) {
         return &s->jit_memory;
 }

@@ -88,6 +88,8 @@ void symbolizer_let_go(Symbolizer *symbolizer);
 bool symbolizer_sweep(Symbolizer *symbolizer);
 /* A copy of name that lives as long as the symbolizer; equal names share one. */
 int symbolizer_intern(Symbolizer *symbolizer, const char *name, const char **ret);
+/* Whether half of the memory for what JITs tell is taken. */
+bool symbolizer_is_jit_memory_short(const Symbolizer *symbolizer);
 /* Files the symbolizer gave up on (too big, malformed, changed): for one line in the summary. */
 uint64_t symbolizer_get_n_refused(Symbolizer *symbolizer);
 

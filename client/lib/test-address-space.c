@@ -982,8 +982,10 @@ static void test_too_much_of_perf_map(_unused_ void **state) {
         append_function(path, (uintptr_t) page, "js:first");
         assert_int_equal(symbolizer_new(&symbolizer, &options), 0);
         assert_int_equal(address_space_new(&space, symbolizer, getpid()), 0);
+        assert_false(symbolizer_is_jit_memory_short(symbolizer));
         assert_int_equal(address_space_refresh(space), 1);
         wait_for_name(space, page, "js:first");
+        assert_true(symbolizer_is_jit_memory_short(symbolizer));
         assert_int_equal(symbolizer_get_n_refused(symbolizer), 0);
         assert_int_equal(address_space_fork(&child, space, 1, now_ns(CLOCK_BOOTTIME)), 0);
         append_function(path, (uintptr_t) page + 0x40, "js:second");
@@ -999,6 +1001,8 @@ static void test_too_much_of_perf_map(_unused_ void **state) {
                 assert_resolves(child, (uintptr_t) page, NULL, 0);
         }
         assert_int_equal(symbolizer_get_n_refused(symbolizer), 2);
+        address_space_clear(space);
+        assert_false(symbolizer_is_jit_memory_short(symbolizer));
         assert_int_equal(unlink(path), 0);
         munmap(page, 4096);
 }

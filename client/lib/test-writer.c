@@ -40,6 +40,8 @@ struct Symbolizer {
         unsigned rewritten; /* the one that stands in the file that is told next, 0: none */
         char *swept_path, *swept_name; /* the first file's, and of its leaf; NULL: they stay */
         char *next_path;               /* of what comes to its place */
+        bool jit_memory_short;
+        unsigned freed; /* spaces of processes */
         char *interned[256];
         unsigned n_interned;
 };
@@ -82,7 +84,13 @@ int address_space_fork(AddressSpace **ret, const AddressSpace *parent, pid_t pid
 
 void address_space_set_start(_unused_ AddressSpace *space, _unused_ uint64_t start) {}
 
+bool symbolizer_is_jit_memory_short(const Symbolizer *symbolizer) {
+        return symbolizer->jit_memory_short;
+}
+
 AddressSpace *address_space_free(AddressSpace *space) {
+        if (space)
+                space->symbolizer->freed++;
         free(space);
         return NULL;
 }
@@ -654,6 +662,30 @@ static void test_rows(void **state) {
         sample(f, PID + 6, PID + 6, 0x3000, 0, RINGSIDE_WALK_COMPLETE);
         expect(f, "SELECT comm, parent, end FROM process",
                "shell|NULL|NULL make|1|4000 cc|2|NULL as|3|4000 session|NULL|NULL");
+}
+
+/* What has ended is kept for a while, and where JITs' memory is short, for less. */
+static void test_ended(void **state) {
+        static const unsigned expected[] = { 0, 2, 4, 6, 8, 9, 10 };
+        Fixture *f = *state;
+        unsigned pid = PID;
+
+        for (unsigned i = 0; i < 19; i++, pid++) {
+                process_event(f, RINGSIDE_PROCESS_SEEN, pid, pid, 0, 500, "prog");
+                process_event(f, RINGSIDE_PROCESS_EXIT, pid, pid, 0, 500, "prog");
+        }
+        for (unsigned i = 0; i < ELEMENTSOF(expected); i++, pid++) {
+                process_event(f, RINGSIDE_PROCESS_SEEN, pid, pid, 0, 500, "prog");
+                process_event(f, RINGSIDE_PROCESS_EXIT, pid, pid, 0, 500, "prog");
+                assert_int_equal(f->symbolizer.freed, expected[i]);
+                f->symbolizer.jit_memory_short = true;
+        }
+        f->symbolizer.jit_memory_short = false;
+        for (unsigned i = 16; i < 260; i++, pid++) {
+                process_event(f, RINGSIDE_PROCESS_SEEN, pid, pid, 0, 500, "prog");
+                process_event(f, RINGSIDE_PROCESS_EXIT, pid, pid, 0, 500, "prog");
+        }
+        assert_int_equal(f->symbolizer.freed, 10 + 4);
 }
 
 static void test_pid_used_again(void **state) {
@@ -1357,6 +1389,7 @@ int main(void) {
                 TEST(test_stacks),         TEST(test_guessed), TEST(test_signals),TEST(test_leaves),
                 TEST(test_truncation_count), TEST(test_kernel),         TEST(test_threads),
                 TEST(test_exec_unseen),    TEST(test_parent_of_reused), TEST(test_exec_by_thread),
+                TEST(test_exec_and_fork),  TEST(test_ended),   TEST(test_nobody_told), TEST(test_refresh_limit),
                 TEST(test_exec_and_fork),  TEST(test_pid_used_again),   TEST(test_nobody_told), TEST(test_refresh_limit),
                 TEST(test_tree_is_shared), TEST(test_kernel_names),     TEST(test_kernel_names_late),
                 TEST(test_no_kernel_names), TEST(test_rows), TEST(test_kernel_threads), TEST(test_idle_by_counter), TEST(test_wait_until_told),
