@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "debug-file.h"
+#include "elf-debugdata.h"
 #include "elf-plt.h"
 
 int symbol_file_new(SymbolFile **ret, enum SymbolFileKind kind, const char *path) {
@@ -91,7 +92,9 @@ static int read_symbols(SymbolFile *file, const char *proc, const char *symbol_d
         r = elf_file_read_symbols(file->elf, ELF_SYMTAB, table);
         if (r == -ENOENT && file->kind == SYMBOL_FILE_ELF) {
                 r = read_debug_file(file, proc, symbol_dir, table);
-                /* Its trouble is not the file's own, which may still have names for the dynamic linker. */
+                if (r != -ENOMEM && symbol_table_get_n(table) == 0)
+                        r = elf_debugdata_read_symbols(file->elf, table);
+                /* Their trouble is not the file's own, which may still have names for the dynamic linker. */
                 if (r != -ENOMEM && symbol_table_get_n(table) == 0)
                         r = 0;
         }

@@ -58,7 +58,7 @@ DEFINE_CLEANUP(SymbolFile, symbol_file_free)
 void symbol_file_take_elf(SymbolFile *file, ElfFile *elf);
 
 /*
- * Symbols of its own or of a separate debug file, and those of the dynamic linker, merged, and the
+ * Symbols of its own, of a separate debug file or of what it has compressed of one, and those of the dynamic linker, merged, and the
  * fd closed. Returns 0, -ENOMEM (to be tried again), or another error where the file is malformed or
  * too big: it has no names then.
  */

@@ -157,6 +157,7 @@ static void test_every_layout(_unused_ void **state) {
                 {"pie", true},
                 {"nopie", true},
                 {"static", true},
+                {"mini", true},
                 {"lld", true},
                 {"lld-separate", true},
                 {"lld-base", true},

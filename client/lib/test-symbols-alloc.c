@@ -14,6 +14,7 @@
 
 #include <cmocka.h>
 
+#include "elf-debugdata.h"
 #include "elf-plt.h"
 #include "jit-inherited.h"
 #include "jitdump.h"
@@ -73,6 +74,23 @@ static int read_elf(void) {
                 return r;
         r = elf_file_get_debuglink(elf, &name, &crc);
         return r < 0 ? r : elf_file_get_crc(elf, 0, &crc);
+}
+
+static int read_debugdata(void) {
+        _cleanup_(symbol_table_freep) SymbolTable *table = NULL;
+        _cleanup_(elf_file_freep) ElfFile *elf = NULL;
+        char path[PATH_MAX];
+        int fd, r;
+
+        snprintf(path, sizeof(path), "%s/mini", getenv("FIXTURES"));
+        fd = open(path, O_RDONLY | O_CLOEXEC);
+        r = elf_file_new_take_fd(&elf, fd);
+        if (r < 0) {
+                close_fd(fd);
+                return r;
+        }
+        r = symbol_table_new(&table);
+        return r < 0 ? r : elf_debugdata_read_symbols(elf, table);
 }
 
 static int parse_perf_map(void) {
@@ -227,6 +245,10 @@ static void test_elf(_unused_ void **state) {
         fail_every_allocation(read_elf);
 }
 
+static void test_debugdata(_unused_ void **state) {
+        fail_every_allocation(read_debugdata);
+}
+
 static void test_perf_map(_unused_ void **state) {
         fail_every_allocation(parse_perf_map);
 }
@@ -254,6 +276,7 @@ static void test_resolve(_unused_ void **state) {
 int main(void) {
         static const struct CMUnitTest tests[] = {
                 cmocka_unit_test(test_elf),
+                cmocka_unit_test(test_debugdata),
                 cmocka_unit_test(test_perf_map),
                 cmocka_unit_test(test_plt),
                 cmocka_unit_test(test_jitdump),

@@ -4,6 +4,7 @@
 
 #include <string.h>
 
+#include "elf-debugdata.h"
 #include "elf-file.h"
 #include "elf-plt.h"
 #include "fuzz.h"
@@ -26,6 +27,15 @@ static void read_symbols(ElfFile *elf, enum ElfSymbols which) {
         if (symbol_table_new(&table) < 0)
                 return;
         if (elf_file_read_symbols(elf, which, table) == 0 && symbol_table_seal(table, true) == 0)
+                look_up(table);
+}
+
+static void read_debugdata(ElfFile *elf) {
+        _cleanup_(symbol_table_freep) SymbolTable *table = NULL;
+
+        if (symbol_table_new(&table) < 0)
+                return;
+        if (elf_debugdata_read_symbols(elf, table) == 0 && symbol_table_seal(table, true) == 0)
                 look_up(table);
 }
 
@@ -59,6 +69,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
                 abort();
         read_symbols(elf, ELF_SYMTAB);
         read_symbols(elf, ELF_DYNSYM);
+        read_debugdata(elf);
         read_stubs(elf);
         return 0;
 }

@@ -22,6 +22,6 @@ clang -std=gnu17 -D_GNU_SOURCE -g -O1 -fsanitize=fuzzer,address,undefined -fno-s
         -I"$build" -I"$top/common" -I"$top/bpf" -I"$top/kernel" -I"$top/client/lib" -I"$here" -o "$build/fuzz-$name" "$here/fuzz-$name.c" \
         "$build/client/lib/libringside-internal.a" "$build/common/libringside-common.a" \
         "$build/kernel/libringside-kernel-table.a" \
-        -liberty -lz -lelf -ldw -lsqlite3 -lsystemd -ljson-c -lprotobuf-c -lpthread
+        -liberty -lz -llzma -lelf -ldw -lsqlite3 -lsystemd -ljson-c -lprotobuf-c -lpthread
 exec "$build/fuzz-$name" -max_total_time="$seconds" -max_len=65536 -timeout=10 -rss_limit_mb=2048 \
         -artifact_prefix="$build/" "$build/corpus-$name" "$here/corpus/$name"

@@ -11,7 +11,7 @@ exec 3>&1 >&2 </dev/null
 
 packages=systemd,systemd-sysv,dbus,polkitd,libpam-systemd,login,passwd,udev,kmod,util-linux,procps,libcap2-bin
 packages+=,dbus-user-session,python3
-packages+=,libbpf1,libelf1,libdw1,libsqlite3-0,libjson-c5,libprotobuf-c1,libseccomp2,libcap2,zlib1g
+packages+=,libbpf1,libelf1,libdw1,liblzma5,libsqlite3-0,libjson-c5,libprotobuf-c1,libseccomp2,libcap2,zlib1g
 
 skip() {
         echo "build-tree: $*"
