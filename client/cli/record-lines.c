@@ -2,6 +2,7 @@
 
 #include "record-lines.h"
 
+#include <inttypes.h>
 #include <poll.h>
 #include <sys/pidfd.h>
 #include <sys/prctl.h>
@@ -9,6 +10,7 @@
 #include <sys/wait.h>
 
 #include "cli.h"
+#include "summary.h"
 
 /* Who waits for the end of a recording waits that long for lines, */
 #define LINES_NS UINT64_C(1500000000)
@@ -16,6 +18,11 @@
 #define GIVE_UP_MS 10000
 /* For the end of a process that was killed, which takes no time unless the kernel itself waits for a file. */
 #define END_MS 1000
+
+static void tell_unread(uint64_t n, const char *one, const char *several) {
+        if (n > 0)
+                cli_error(NULL, "%" PRIu64 " %s", n, n == 1 ? one : several);
+}
 
 static void tell_late(void) {
         cli_error("'ringside symbolize' takes as long as it needs",
@@ -32,7 +39,11 @@ static void look_up(const char *path, bool quiet) {
         r = ringside_symbolize(path, &options, &statistics, &error);
         if (r < 0)
                 cli_error_library(&error, r);
-        else if (statistics.late > 0 && !quiet)
+        if (r < 0 || quiet)
+                return;
+        tell_unread(statistics.zstd, SUMMARY_ZSTD("file"), SUMMARY_ZSTD("files"));
+        tell_unread(statistics.dwp, SUMMARY_DWP("file"), SUMMARY_DWP("files"));
+        if (statistics.late > 0)
                 tell_late();
 }
 

@@ -5,6 +5,7 @@
 #include <inttypes.h>
 #include <string.h>
 
+#include "summary.h"
 #include "view.h"
 
 static const char help_text[] =
@@ -64,6 +65,8 @@ static void print(const RingsideSymbolizeStatistics *s) {
         print_files(s->without, "file has no debug information", "files have no debug information");
         print_files(s->refused, "file has debug information that cannot be read",
                     "files have debug information that cannot be read");
+        print_files(s->zstd, SUMMARY_ZSTD("file"), SUMMARY_ZSTD("files"));
+        print_files(s->dwp, SUMMARY_DWP("file"), SUMMARY_DWP("files"));
         print_files(s->late, "file took too long", "files took too long");
 }
 

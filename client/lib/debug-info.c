@@ -32,6 +32,7 @@ typedef struct Reader {
         uint64_t work;
         Unit *units;
         size_t n_units, n_units_allocated;
+        bool any_unit; /* also such as have none of the addresses */
         uint32_t *unit_of; /* by address: number + 1 */
         /* Of the unit at hand. */
         const char *directory; /* where it was compiled; NULL: not known */
@@ -108,6 +109,7 @@ static int find_units(Reader *reader) {
                 r = work(reader, 1);
                 if (r < 0)
                         return r;
+                reader->any_unit = true;
                 if (type != DW_UT_compile && type != DW_UT_skeleton)
                         continue;
                 if (reader->n_units == reader->n_units_allocated) {
@@ -318,14 +320,17 @@ static int add_call_site(Reader *reader, Dwarf_Die *unit, Dwarf_Die *inlined, De
         return add_source(reader, dwarf_filesrc(files, number_of(inlined, DW_AT_call_file), NULL, NULL), &code->source);
 }
 
-static int add_line(Reader *reader, Dwarf_Die *unit, uint64_t pc, DebugCode *code) {
-        Dwarf_Line *line = dwarf_getsrc_die(unit, pc);
+static int read_line(Reader *reader, Dwarf_Line *line, DebugCode *code) {
         int number;
 
         if (!line || dwarf_lineno(line, &number) != 0 || number < 0)
                 return 0;
         code->line = (uint32_t) number; /* 0: code that no line stands for */
         return add_source(reader, dwarf_linesrc(line, NULL, NULL), &code->source);
+}
+
+static int add_line(Reader *reader, Dwarf_Die *unit, uint64_t pc, DebugCode *code) {
+        return read_line(reader, dwarf_getsrc_die(unit, pc), code);
 }
 
 static int resolve(Reader *reader, Dwarf_Die *lines, Dwarf_Die *unit, size_t address) {
@@ -393,6 +398,89 @@ static int read_unit(Reader *reader, size_t index) {
         return r;
 }
 
+/* ---- line tables alone ---- */
+
+/*
+ * Lines of a table are sorted by their addresses, and where one function's end and another's begin cannot be told. Those of
+ * functions that the linker has thrown away begin at 0. Where they reach into the addresses of code they lie among lines that
+ * are right. Returns the first that is, or n.
+ */
+static size_t first_line(const Reader *reader, Dwarf_Lines *lines, size_t n) {
+        bool ended = true;
+        Dwarf_Addr at;
+        size_t i = 0;
+
+        if (n == 0 || dwarf_lineaddr(dwarf_onesrcline(lines, 0), &at) != 0 || at != 0)
+                return 0;
+        for (; i < n; i++) {
+                Dwarf_Line *line = dwarf_onesrcline(lines, i);
+
+                if (dwarf_lineaddr(line, &at) != 0 || at >= reader->request->code_start)
+                        break;
+                (void) dwarf_lineendsequence(line, &ended);
+        }
+        return ended ? i : n;
+}
+
+static int add_table_line(Reader *reader, Dwarf_Line *line, size_t address) {
+        DebugCode code = {};
+        uint32_t number;
+        int r;
+
+        if (reader->lines->at[address] != 0)
+                return 0;
+        r = read_line(reader, line, &code);
+        if (r < 0 || code.source == 0)
+                return r;
+        r = debug_lines_add_code(reader->lines, &code, &number);
+        if (r >= 0)
+                debug_lines_set(reader->lines, address, number);
+        return r;
+}
+
+static int read_table(Reader *reader, Dwarf_Lines *lines, size_t n) {
+        for (size_t i = first_line(reader, lines, n); i + 1 < n; i++) {
+                Dwarf_Line *line = dwarf_onesrcline(lines, i);
+                Dwarf_Addr low, high;
+                bool ends;
+                int r;
+
+                r = work(reader, 1);
+                if (r < 0)
+                        return r;
+                if (dwarf_lineendsequence(line, &ends) != 0 || ends || dwarf_lineaddr(line, &low) != 0 ||
+                    dwarf_lineaddr(dwarf_onesrcline(lines, i + 1), &high) != 0)
+                        continue;
+                for (size_t k = first_address(reader, low); k < reader->request->n_addresses; k++) {
+                        if (reader->request->addresses[k] >= high)
+                                break;
+                        r = work(reader, 1);
+                        if (r >= 0)
+                                r = add_table_line(reader, line, k);
+                        if (r < 0)
+                                return r;
+                }
+        }
+        return 0;
+}
+
+/* What is left where somebody has kept .debug_line alone: that says no function's name, and not where it was compiled. */
+static int read_tables(Reader *reader) {
+        Dwarf_CU *cu = NULL;
+        Dwarf_Off offset = 0;
+        Dwarf_Lines *lines;
+        size_t n;
+
+        reader->directory = NULL;
+        while (dwarf_next_lines(reader->dwarf, offset, &offset, &cu, NULL, NULL, &lines, &n) == 0) {
+                int r = read_table(reader, lines, n);
+
+                if (r < 0)
+                        return r;
+        }
+        return 0;
+}
+
 /* ---- a file ---- */
 
 static int reader_open(Reader *reader, const DebugInfoRequest *request, DebugLines *lines) {
@@ -435,6 +523,13 @@ int debug_info_read(const DebugInfoRequest *request, DebugLines *lines, DebugInf
                 r = wish_for_files(&reader);
         if (r == -EAGAIN && progress && progress(lines, userdata) < 0)
                 r = -EPIPE;
+        if (r >= 0 && !reader.any_unit) {
+                lines->lacks_files = true;
+                r = read_tables(&reader);
+                if (r >= 0 && progress)
+                        r = progress(lines, userdata);
+                r = r < 0 ? r : -ENODATA;
+        }
         for (size_t i = 0; i < reader.n_units && r >= 0; i++) {
                 r = read_unit(&reader, i);
                 if (r >= 0 && progress)

@@ -16,6 +16,7 @@ typedef struct DebugInfoRequest {
         const uint64_t *addresses; /* as the file counts them, ascending, no two the same */
         size_t n_addresses;
         bool ask_first; /* no other file can be opened yet */
+        uint64_t code_start; /* the lowest address of code in the program, 0: not known */
 } DebugInfoRequest;
 
 /* Called when more is known of lines; negative: give up. */
@@ -23,7 +24,8 @@ typedef int (*DebugInfoFunc)(DebugLines *lines, void *userdata);
 
 /*
  * Sets in lines, which has as many addresses as the request, all those of which something is known. -EAGAIN: nothing was set,
- * since some of it is in other files, which are the wishes in lines now. -EBADMSG: libdw can do
- * nothing with the file. -EFBIG: more than a file may ask for.
+ * since some of it is in other files, which are the wishes in lines now. -EBADMSG: libdw can do nothing with the file.
+ * -ENODATA: it has nothing but line tables, of which those that need nothing else were read. -EFBIG: more than a file may
+ * ask for.
  */
 int debug_info_read(const DebugInfoRequest *request, DebugLines *lines, DebugInfoFunc progress, void *userdata);

@@ -18,6 +18,7 @@
 #define NOTES_SIZE_MAX (64U << 10)
 #define NOTES_TOTAL_MAX (1U << 20)
 #define SECTION_NAMES_MAX (1U << 20)
+#define CHDR_ZSTD 2U /* ELFCOMPRESS_ZSTD, which is not in every elf.h */
 #define CRC_SIZE_MAX (UINT64_C(1) << 30)
 
 int elf_file_read_at(const ElfFile *elf, uint64_t offset, void *buffer, size_t size) {
@@ -543,6 +544,14 @@ int elf_file_has_section(ElfFile *elf, const char *name) {
         if (r < 0)
                 return r == -ENOENT ? 0 : r;
         return section->type != SHT_NOBITS && section->size > 0;
+}
+
+bool elf_file_is_zstd(ElfFile *elf, const char *name) {
+        const ElfSection *section;
+        uint32_t type; /* the first member of both classes' header */
+
+        return elf_file_read_sections(elf) >= 0 && elf_file_find_section(elf, name, &section) >= 0 && section->compressed &&
+               elf_file_read_at(elf, section->offset, &type, sizeof(type)) >= 0 && type == CHDR_ZSTD;
 }
 
 /* deflate() makes nothing smaller than that: who says so wants us to allocate. */

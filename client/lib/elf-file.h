@@ -81,6 +81,8 @@ uint64_t elf_file_get_eh_frame_hdr(const ElfFile *elf);
 int elf_file_get_fd(const ElfFile *elf);
 /* Whether there is a section of that name that has bytes in the file. -EBADMSG and the like: the file is malformed. */
 int elf_file_has_section(ElfFile *elf, const char *name);
+/* Whether it is there and compressed by zstd, which no reader here can undo. False also where the file is malformed. */
+bool elf_file_is_zstd(ElfFile *elf, const char *name);
 /* The bytes of a section, uncompressed, freed with free(); -EFBIG: more than max. */
 int elf_file_read_section(ElfFile *elf, const char *name, size_t max, uint8_t **ret, size_t *ret_size,
                           uint64_t *ret_address);

@@ -247,6 +247,7 @@ static int take_made(Query *query) {
         _cleanup_(debug_lines_copy_done) DebugLinesCopy copy = { query->lines, made };
         int r = 0;
 
+        query->lines->lacks_files |= made->lacks_files;
         for (size_t i = 0; i < made->n_at && r >= 0; i++)
                 r = debug_lines_copy(&copy, query->made_at[i], i);
         return r;

@@ -8,6 +8,7 @@
 
 #include <inttypes.h>
 #include <string.h>
+#include <sys/stat.h>
 
 #include "debug-file.h"
 #include "debug-worker.h"
@@ -321,7 +322,10 @@ static uint64_t file_deadline(const Symbolize *s) {
         return MIN(s->deadline, now_ns(CLOCK_MONOTONIC) + s->file_timeout);
 }
 
-/* elf itself, or the file that has its debug information: *ret_separate, NULL at first. -ENODATA: there is none. */
+/*
+ * elf itself, or the file that has its debug information: *ret_separate, NULL at first. Line tables alone are better than
+ * nothing. -ENODATA: there is none.
+ */
 static int find_debug_info(const Symbolize *s, const RecordedFile *file, ElfFile *elf, ElfFile **ret_separate) {
         int r;
 
@@ -334,36 +338,55 @@ static int find_debug_info(const Symbolize *s, const RecordedFile *file, ElfFile
                                                        .symbol_dir = s->symbol_dir,
                                                        .deadline = file_deadline(s),
                                                });
-        if (r < 0)
-                return r == -ENOMEM || r == -ETIMEDOUT ? r : -ENODATA;
-        r = has_debug_info(*ret_separate);
+        if (r == -ENOMEM || r == -ETIMEDOUT)
+                return r;
+        if (r >= 0) {
+                r = has_debug_info(*ret_separate);
+                if (r == 0)
+                        r = elf_file_has_section(*ret_separate, ".debug_line");
+                if (r != 0)
+                        return MIN(r, 0);
+                *ret_separate = elf_file_free(*ret_separate);
+        }
+        r = elf_file_has_section(elf, ".debug_line");
         return r == 0 ? -ENODATA : MIN(r, 0);
 }
 
 typedef struct Reading {
         const Symbolize *symbolize;
-        const ElfFile *debug, *alt;
+        const ElfFile *program, *debug, *alt;
 } Reading;
 
 static int read_debug_info(const uint64_t *addresses, DebugLines *lines, void *userdata) {
         const Reading *reading = userdata;
         const Symbolize *s = reading->symbolize;
+        uint64_t code_start = 0, code_end;
 
         if (now_ns(CLOCK_MONOTONIC) >= s->deadline)
                 return -ETIMEDOUT;
+        (void) elf_file_get_code(reading->program, &code_start, &code_end);
         return debug_worker_run(lines,
                                 &(DebugInfoRequest){
                                         .fd = elf_file_get_fd(reading->debug),
                                         .alt_fd = reading->alt ? elf_file_get_fd(reading->alt) : -1,
                                         .addresses = addresses,
                                         .n_addresses = lines->n_at,
+                                        .code_start = code_start,
                                 },
                                 &(DebugWorkerOptions){ .deadline = file_deadline(s) });
+}
+
+static bool is_any_known(const DebugLines *lines) {
+        for (size_t i = 0; i < lines->n_at; i++)
+                if (lines->at[i] > 0)
+                        return true;
+        return false;
 }
 
 static int read_lines(const Symbolize *s, const RecordedFile *file, const uint64_t *addresses, DebugLines *lines) {
         _cleanup_(elf_file_freep) ElfFile *elf = NULL, *separate = NULL, *alt = NULL;
         Reading reading = { .symbolize = s };
+        ElfFile *debug;
         int r;
 
         if (now_ns(CLOCK_MONOTONIC) >= s->deadline)
@@ -374,13 +397,28 @@ static int read_lines(const Symbolize *s, const RecordedFile *file, const uint64
         r = find_debug_info(s, file, elf, &separate);
         if (r < 0)
                 return r;
-        reading.debug = separate ?: elf;
+        debug = separate ?: elf;
         /* Names that are in a file which is not there would be missing, or another's. */
-        r = debug_file_open_alt(&alt, separate ?: elf, s->symbol_dir);
+        r = debug_file_open_alt(&alt, debug, s->symbol_dir);
         if (r < 0)
                 return r == -ENOMEM ? r : -ENODATA;
+        reading.program = elf;
+        reading.debug = debug;
         reading.alt = alt;
-        return lines_cache_get(s->cache, reading.debug, addresses, lines, read_debug_info, &reading);
+        r = lines_cache_get(s->cache, debug, addresses, lines, read_debug_info, &reading);
+        /* What libdw cannot uncompress is to it as if it was not there. */
+        if ((r == -ENODATA || r == -EBADMSG) && elf_file_is_zstd(debug, ".debug_info"))
+                return -EOPNOTSUPP;
+        return r == -ENODATA && is_any_known(lines) ? 0 : r;
+}
+
+/* Which gdb would find by that name, too. */
+static bool has_package(const RecordedFile *file) {
+        char path[STORE_PATH_MAX + 8];
+        struct stat st;
+
+        return snprintf(path, sizeof(path), "%s.dwp", file->path) < (int) sizeof(path) && stat(path, &st) == 0 &&
+               S_ISREG(st.st_mode);
 }
 
 static void count(RingsideSymbolizeStatistics *statistics, int r) {
@@ -391,6 +429,8 @@ static void count(RingsideSymbolizeStatistics *statistics, int r) {
                 statistics->without++;
         else if (r == -ETIMEDOUT)
                 statistics->late++;
+        else if (r == -EOPNOTSUPP)
+                statistics->zstd++;
         else if (r < 0)
                 statistics->refused++;
 }
@@ -413,6 +453,8 @@ static int symbolize_file(Symbolize *s, const Place *places, size_t n) {
         if (r == -ENOMEM)
                 return no_memory(s);
         count(&s->statistics, r);
+        if (lines.lacks_files && has_package(&s->files[places[0].file - 1]))
+                s->statistics.dwp++;
         return write_lines(s, &lines, places, n);
 }
 

@@ -6,6 +6,7 @@
  */
 
 #include <dirent.h>
+#include <elf.h>
 #include <fcntl.h>
 #include <limits.h>
 #include <setjmp.h>
@@ -88,15 +89,16 @@ static Store *make_store(const char *path, int64_t *ret_thread) {
  * whose name was not known. All called by main.
  */
 static void make_recording(const char *path, const char *name, const char *as) {
+        const char *labels = name[0] == '/' ? "c-5" : name; /* a copy is one of that */
         int64_t thread, file, jit, main_stack, outer, called, lonely;
         Store *store = make_store(path, &thread);
 
         file = add_program(store, name, as);
         assert_return_code(store_add_file(store, "[jit]", 0, 0, 0, NULL, 0, &jit), 0);
         main_stack = add_frame(store, file, 0, "main", 1);
-        outer = add_frame(store, file, main_stack, "outer", address_of("c-5", "at_innermost"));
+        outer = add_frame(store, file, main_stack, "outer", address_of(labels, "at_innermost"));
         called = add_frame(store, jit, outer, NULL, 0x1000);
-        lonely = add_frame(store, file, main_stack, NULL, address_of("c-5", "at_lonely"));
+        lonely = add_frame(store, file, main_stack, NULL, address_of(labels, "at_lonely"));
         assert_return_code(store_add_sample(store, SAMPLE(.time = 1, .thread_id = thread, .stack_id = outer)), 0);
         assert_return_code(store_add_sample(store, SAMPLE(.time = 2, .thread_id = thread, .stack_id = called)), 0);
         assert_return_code(store_add_sample(store, SAMPLE(.time = 3, .thread_id = thread, .stack_id = called)), 0);
@@ -447,6 +449,107 @@ static void test_no_build_id(void **state) {
         }
 }
 
+/* A copy whose sections named so, or all, claim to be compressed in another way than they are. */
+static void write_zstd(const char *name, const char *only, const char *to) {
+        char path[PATH_MAX];
+        size_t n;
+        _cleanup_free_ char *bytes = read_bytes(program(path, name), &n);
+        const Elf64_Ehdr *header = (const Elf64_Ehdr *) bytes;
+        const Elf64_Shdr *sections = (const Elf64_Shdr *) (bytes + header->e_shoff);
+        const char *names = bytes + sections[header->e_shstrndx].sh_offset;
+        unsigned changed = 0;
+
+        for (unsigned i = 0; i < header->e_shnum; i++)
+                if ((sections[i].sh_flags & SHF_COMPRESSED) && (!only || strcmp(names + sections[i].sh_name, only) == 0)) {
+                        ((Elf64_Chdr *) (bytes + sections[i].sh_offset))->ch_type = 2;
+                        changed++;
+                }
+        assert_true(changed > 0);
+        write_bytes(to, bytes, n);
+}
+
+/* Debug information that is there, and of which libelf or libdw makes nothing, is told from what is not there. */
+static void test_unread(void **state) {
+        static const struct {
+                const char *program, *only;
+                uint64_t found;
+        } cases[] = {
+                { "compressed-4", NULL, 0 },
+                { "compressed-5", NULL, 0 },
+                { "compressed-nopie", ".debug_info", 2 }, /* line tables are there */
+        };
+        Place *place = *state;
+        char to[PLACE_PATH_MAX + 8];
+
+        (void) snprintf(to, sizeof(to), "%s.program", place->file);
+        for (size_t i = 0; i < ELEMENTSOF(cases); i++) {
+                RingsideSymbolizeStatistics statistics;
+
+                write_zstd(cases[i].program, cases[i].only, to);
+                make_recording(place->file, cases[i].program, to);
+                symbolize(place->file, &statistics);
+                assert_int_equal(statistics.zstd, 1);
+                assert_int_equal(statistics.refused + statistics.without + statistics.missing, 0);
+                assert_int_equal(statistics.found, cases[i].found);
+                assert_return_code(unlink(place->file), errno);
+        }
+        assert_return_code(unlink(to), errno);
+}
+
+/* One that is so in truth, which later ones can read. */
+static void test_zstd(void **state) {
+        RingsideSymbolizeStatistics statistics;
+        Place *place = *state;
+        char path[PATH_MAX];
+
+        if (access(program(path, "zstd"), F_OK) < 0)
+                skip();
+        make_recording(place->file, "zstd", NULL);
+        symbolize(place->file, &statistics);
+        assert_int_equal(statistics.found, statistics.zstd == 0 ? 2 : 0);
+        assert_int_equal(statistics.refused + statistics.without + statistics.missing, 0);
+}
+
+/* Where libdw reads packages, nothing is told of them. */
+static void test_package(void **state) {
+        static const char *const programs[] = { "dwp-4", "dwp-5", "split-lost", "types" };
+        Place *place = *state;
+
+        for (size_t i = 0; i < ELEMENTSOF(programs); i++) {
+                RingsideSymbolizeStatistics statistics;
+
+                make_recording(place->file, programs[i], NULL);
+                symbolize(place->file, &statistics);
+                assert_int_equal(statistics.found, 2);
+                if (i >= 2)
+                        assert_int_equal(statistics.dwp, 0);
+                else
+                        assert_int_equal(count_rows(place->file, "line WHERE depth=0 AND CAST(name AS TEXT)='innermost'"),
+                                         statistics.dwp == 0);
+                assert_return_code(unlink(place->file), errno);
+        }
+}
+
+/* Line tables alone; in the last one they cannot be told from those of what was thrown away. */
+static void test_table_only(void **state) {
+        static const struct {
+                const char *program;
+                uint64_t found;
+        } cases[] = { { "table-only-4", 2 }, { "table-only-5", 2 }, { "table-only-nopie", 2 }, { "table-only-mixed", 0 } };
+        Place *place = *state;
+
+        for (size_t i = 0; i < ELEMENTSOF(cases); i++) {
+                RingsideSymbolizeStatistics statistics;
+
+                make_recording(place->file, cases[i].program, NULL);
+                symbolize(place->file, &statistics);
+                assert_int_equal(statistics.found, cases[i].found);
+                assert_int_equal(statistics.without, cases[i].found == 0);
+                assert_int_equal(statistics.refused + statistics.zstd + statistics.dwp, 0);
+                assert_return_code(unlink(place->file), errno);
+        }
+}
+
 static void test_no_time(void **state) {
         RingsideSymbolizeOptions options = { .size = sizeof(options), .timeout = 1 };
         RingsideSymbolizeStatistics statistics;
@@ -555,6 +658,10 @@ int main(void) {
                 cmocka_unit_test_setup_teardown(test_twice, place_setup, place_teardown),
                 cmocka_unit_test_setup_teardown(test_nothing, place_setup, place_teardown),
                 cmocka_unit_test_setup_teardown(test_no_build_id, place_setup, place_teardown),
+                cmocka_unit_test_setup_teardown(test_unread, place_setup, place_teardown),
+                cmocka_unit_test_setup_teardown(test_zstd, place_setup, place_teardown),
+                cmocka_unit_test_setup_teardown(test_package, place_setup, place_teardown),
+                cmocka_unit_test_setup_teardown(test_table_only, place_setup, place_teardown),
                 cmocka_unit_test_setup_teardown(test_no_time, place_setup, place_teardown),
                 cmocka_unit_test_setup_teardown(test_cannot, place_setup, place_teardown),
                 cmocka_unit_test_setup_teardown(test_planted, place_setup, place_teardown),

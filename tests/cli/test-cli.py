@@ -428,6 +428,26 @@ class Reading(CliTest):
             if not options:
                 self.assert_narrow(text)
 
+    def test_symbolize_unread(self):
+        """What is compressed in a way that libelf cannot read: here, in one that only a header claims."""
+        copy = self.path("compressed")
+        with sqlite3.connect(self.path("a.ringside")) as db:
+            path, = db.execute("SELECT CAST(path AS TEXT) FROM file WHERE CAST(path AS TEXT) LIKE '%/make-recording'").fetchone()
+            db.execute("UPDATE file SET path=CAST(? AS BLOB) WHERE CAST(path AS TEXT)=?", (copy, path))
+        subprocess.run(["objcopy", "--compress-debug-sections=zlib", path, copy], check=True)
+        with open(copy, "r+b") as f:
+            header = f.read(64)
+            sections, size, n = *struct.unpack_from("<Q", header, 40), *struct.unpack_from("<HH", header, 58)
+            for i in range(n):
+                f.seek(sections + i * size)
+                flags, _, offset = struct.unpack_from("<QQQ", f.read(size), 8)
+                if flags & 0x800:  # SHF_COMPRESSED
+                    f.seek(offset)
+                    f.write(struct.pack("<I", 2))
+        text = self.ok("symbolize", "a.ringside", env={"XDG_CACHE_HOME": self.path("")})
+        self.assertRegex(text, r"\A0 of \d+ places have a line now\n.*  1 file compressed with zstd, which this libelf does not read\n")
+        self.assert_narrow(text)
+
     def test_annotate_sources(self):
         """What is no file, or not there, or harmful."""
         self.ok("symbolize", "a.ringside", env={"XDG_CACHE_HOME": self.path("")})
