@@ -314,6 +314,7 @@ static void test_separate_late(_unused_ void **state) {
 
 static void test_dwz(_unused_ void **state) {
         _cleanup_(elf_file_freep) ElfFile *elf = NULL, *moved = NULL, *alt = NULL;
+        char symbol_dir[PATH_MAX];
 
         if (!is_there("dwz-one"))
                 skip();
@@ -324,6 +325,9 @@ static void test_dwz(_unused_ void **state) {
         moved = open_elf("moved/dwz-one");
         alt = elf_file_free(alt);
         assert_int_equal(debug_file_open_alt(&alt, moved, "/nonexistent"), -ENOENT);
+        assert_return_code(debug_file_open_alt(&alt, moved, fixture(symbol_dir, "debug")), 0);
+        assert_non_null(alt);
+        check_c("moved/dwz-one", moved, alt);
 }
 
 static void test_no_alt(_unused_ void **state) {

@@ -510,6 +510,33 @@ static void test_zstd(void **state) {
         assert_int_equal(statistics.refused + statistics.without + statistics.missing, 0);
 }
 
+/* What two programs have in common, in a third file: as symbolize finds it, and where another one has its name. */
+static void test_dwz(void **state) {
+        static const struct {
+                const char *program;
+                bool by_id;
+                uint64_t found;
+        } cases[] = { { "dwz-one", false, 2 }, { "moved/dwz-one", false, 0 }, { "moved/dwz-one", true, 2 } };
+        char symbol_dir[PATH_MAX];
+        Place *place = *state;
+
+        if (access(program(symbol_dir, "dwz-one"), F_OK) < 0)
+                skip();
+        (void) program(symbol_dir, "debug");
+        for (size_t i = 0; i < ELEMENTSOF(cases); i++) {
+                RingsideSymbolizeOptions options = { .size = sizeof(options), .symbol_dir = cases[i].by_id ? symbol_dir : NULL };
+                RingsideSymbolizeStatistics statistics;
+
+                make_recording(place->file, cases[i].program, NULL);
+                assert_return_code(ringside_symbolize(place->file, &options, &statistics, NULL), 0);
+                assert_int_equal(statistics.found, cases[i].found);
+                assert_int_equal(statistics.without, cases[i].found == 0);
+                if (cases[i].found > 0)
+                        assert_int_equal(count_rows(place->file, "line WHERE depth=0 AND CAST(name AS TEXT)='innermost'"), 1);
+                assert_return_code(unlink(place->file), errno);
+        }
+}
+
 /* Where libdw reads packages, nothing is told of them. */
 static void test_package(void **state) {
         static const char *const programs[] = { "dwp-4", "dwp-5", "split-lost", "types" };
@@ -660,6 +687,7 @@ int main(void) {
                 cmocka_unit_test_setup_teardown(test_no_build_id, place_setup, place_teardown),
                 cmocka_unit_test_setup_teardown(test_unread, place_setup, place_teardown),
                 cmocka_unit_test_setup_teardown(test_zstd, place_setup, place_teardown),
+                cmocka_unit_test_setup_teardown(test_dwz, place_setup, place_teardown),
                 cmocka_unit_test_setup_teardown(test_package, place_setup, place_teardown),
                 cmocka_unit_test_setup_teardown(test_table_only, place_setup, place_teardown),
                 cmocka_unit_test_setup_teardown(test_no_time, place_setup, place_teardown),
