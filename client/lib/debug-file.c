@@ -135,6 +135,29 @@ int debug_file_open(ElfFile **ret, ElfFile *elf, const DebugFileSearch *search) 
         return is_final(r) ? r : -ENOENT;
 }
 
+int debug_file_open_kernel(ElfFile **ret, const uint8_t *id, size_t len, const char *release, const char *symbol_dir) {
+        _cleanup_(elf_file_freep) ElfFile *debug = NULL;
+        _cleanup_close_ int root_fd = -1;
+        char path[PATH_MAX];
+        int r;
+
+        root_fd = open("/", O_PATH | O_DIRECTORY | O_CLOEXEC);
+        if (root_fd < 0)
+                return -errno;
+        r = open_by_build_id(ret, elf_file_new_take_fd, id, len, root_fd, symbol_dir);
+        if (r >= 0 || r == -ENOMEM)
+                return r;
+        if (strchr(release, '/') || snprintf(path, sizeof(path), "%s/lib/modules/%s/vmlinux", symbol_dir, release) >= (int) sizeof(path))
+                return -ENOENT;
+        r = open_elf(&debug, elf_file_new_take_fd, root_fd, path);
+        if (r == -ENOMEM)
+                return r;
+        if (r < 0 || !elf_file_has_build_id(debug, id, len))
+                return -ENOENT;
+        *ret = TAKE_PTR(debug);
+        return 0;
+}
+
 /* A name, relative to the directory of the file that has it, and a build id behind its final 0. */
 typedef struct AltLink {
         char *name;

@@ -18,6 +18,11 @@ typedef struct DebugFileSearch {
 /* -ENOENT: there is none that fits. -ETIMEDOUT: there may be one. */
 int debug_file_open(ElfFile **ret, ElfFile *elf, const DebugFileSearch *search);
 /*
+ * What a kernel was made of, vmlinux: by its build id, or below lib/modules/RELEASE in symbol_dir, where that has this build
+ * id. -ENOENT: there is none.
+ */
+int debug_file_open_kernel(ElfFile **ret, const uint8_t *id, size_t len, const char *release, const char *symbol_dir);
+/*
  * The file whose debug information elf's refers to, as dwz makes them of what several have in common. 0: *ret is NULL where
  * elf names none. -ENOENT: the one it names is not there, or another.
  */

@@ -150,20 +150,9 @@ static void take_note(ElfFile *elf, uint32_t type, const uint8_t *name, size_t n
         elf->build_id_len = len;
 }
 
-static int read_notes(ElfFile *elf, uint64_t offset, uint64_t size) {
-        _cleanup_free_ uint8_t *notes = NULL;
+static void take_notes(ElfFile *elf, const uint8_t *notes, size_t size) {
         size_t at = 0;
-        int r;
 
-        if (size > NOTES_SIZE_MAX || size > NOTES_TOTAL_MAX - elf->notes_read)
-                return 0; /* no build id is in there */
-        elf->notes_read += size;
-        notes = malloc(MAX(size, 1));
-        if (!notes)
-                return -ENOMEM;
-        r = elf_file_read_at(elf, offset, notes, size);
-        if (r < 0)
-                return r;
         while (size - at >= sizeof(Elf64_Nhdr)) {
                 Elf64_Nhdr note; /* three words in both classes */
                 size_t left, desc;
@@ -179,6 +168,30 @@ static int read_notes(ElfFile *elf, uint64_t offset, uint64_t size) {
                 take_note(elf, note.n_type, notes + at, note.n_namesz, notes + at + desc, note.n_descsz);
                 at += MIN(desc + align4(note.n_descsz), left);
         }
+}
+
+size_t elf_notes_get_build_id(const uint8_t *notes, size_t size, uint8_t ret[static ELF_BUILD_ID_MAX]) {
+        ElfFile elf = {};
+
+        take_notes(&elf, notes, size);
+        memcpy(ret, elf.build_id, elf.build_id_len);
+        return elf.build_id_len;
+}
+
+static int read_notes(ElfFile *elf, uint64_t offset, uint64_t size) {
+        _cleanup_free_ uint8_t *notes = NULL;
+        int r;
+
+        if (size > NOTES_SIZE_MAX || size > NOTES_TOTAL_MAX - elf->notes_read)
+                return 0; /* no build id is in there */
+        elf->notes_read += size;
+        notes = malloc(MAX(size, 1));
+        if (!notes)
+                return -ENOMEM;
+        r = elf_file_read_at(elf, offset, notes, size);
+        if (r < 0)
+                return r;
+        take_notes(elf, notes, size);
         return 0;
 }
 

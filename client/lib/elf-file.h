@@ -43,6 +43,8 @@ void elf_file_close(ElfFile *elf);
 
 /* GNU's; Go's where there is no other, cut to ELF_BUILD_ID_MAX. Returns its length, 0: none. */
 size_t elf_file_get_build_id(const ElfFile *elf, const uint8_t **ret);
+/* The same of notes that are in no file. */
+size_t elf_notes_get_build_id(const uint8_t *notes, size_t size, uint8_t ret[static ELF_BUILD_ID_MAX]);
 bool elf_file_has_build_id(const ElfFile *elf, const uint8_t *id, size_t len);
 
 /*
@@ -98,3 +100,5 @@ int elf_file_get_crc(ElfFile *elf, uint64_t deadline, uint32_t *ret);
 
 /* Adds the functions to table, which is not sealed here. */
 int elf_file_read_symbols(ElfFile *elf, enum ElfSymbols which, SymbolTable *table);
+/* The value of a symbol in .symtab, of whatever type. -ENOENT: there is none of that name, or several with different values. */
+int elf_file_find_symbol(ElfFile *elf, const char *name, uint64_t *ret);

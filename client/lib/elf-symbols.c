@@ -72,38 +72,70 @@ static void widen_symbol(const Elf32_Sym *s32, Elf64_Sym *ret) {
         };
 }
 
-static int add_symbols(ElfFile *elf, const ElfSection *section, uint32_t base, uint32_t strings_size,
-                       SymbolTable *table) {
-        _cleanup_free_ uint8_t *buffer = NULL;
+/* A table of symbols on its way through memory. */
+typedef struct Symbols {
+        ElfFile *elf;
+        const ElfSection *section, *strings;
+        size_t entry;
+        uint64_t n;
+        uint8_t *buffer; /* CHUNK of them */
+} Symbols;
+
+static void symbols_done(Symbols *symbols) {
+        free(symbols->buffer);
+}
+
+/* *ret is to be freed by symbols_done() also where this fails. */
+static int symbols_open(Symbols *ret, ElfFile *elf, enum ElfSymbols which) {
+        const ElfSection *section, *strings;
         size_t entry = elf->is64 ? sizeof(Elf64_Sym) : sizeof(Elf32_Sym);
-        uint64_t n = section->size / entry;
         int r;
 
-        buffer = malloc(CHUNK * entry);
-        if (!buffer)
-                return -ENOMEM;
-        for (uint64_t i = 0; i < n; i++) {
-                const uint8_t *p = buffer + i % CHUNK * entry;
-                Elf64_Sym symbol;
+        *ret = (Symbols){};
+        r = elf_file_read_sections(elf);
+        if (r < 0)
+                return r;
+        section = find_section(elf, which == ELF_SYMTAB ? SHT_SYMTAB : SHT_DYNSYM);
+        if (!section || section->size == 0)
+                return -ENOENT;
+        if (section->entry_size != entry || section->offset > elf->size || section->size > elf->size - section->offset ||
+            section->link >= elf->n_sections)
+                return -EBADMSG;
+        strings = &elf->sections[section->link];
+        if (strings->type != SHT_STRTAB || strings->offset > elf->size ||
+            strings->size > elf->size - strings->offset)
+                return -EBADMSG;
+        if (strings->size > STRINGS_MAX)
+                return -EFBIG;
+        *ret = (Symbols){
+                .elf = elf,
+                .section = section,
+                .strings = strings,
+                .entry = entry,
+                .n = section->size / entry,
+                .buffer = malloc(CHUNK * entry),
+        };
+        return ret->buffer ? 0 : -ENOMEM;
+}
 
-                if (i % CHUNK == 0) {
-                        r = elf_file_read_at(elf, section->offset + i * entry, buffer,
-                                             (size_t) MIN(CHUNK, n - i) * entry);
-                        if (r < 0)
-                                return r;
-                }
-                if (elf->is64)
-                        memcpy(&symbol, p, sizeof(symbol));
-                else {
-                        Elf32_Sym s32;
+/* To be called for 0, 1, 2, ..., n - 1. */
+static int symbols_read(Symbols *symbols, uint64_t i, Elf64_Sym *ret) {
+        const uint8_t *p = symbols->buffer + i % CHUNK * symbols->entry;
+        Elf32_Sym s32;
+        int r;
 
-                        memcpy(&s32, p, sizeof(s32));
-                        widen_symbol(&s32, &symbol);
-                }
-                r = add_symbol(elf, &symbol, base, strings_size, table);
+        if (i % CHUNK == 0) {
+                r = elf_file_read_at(symbols->elf, symbols->section->offset + i * symbols->entry, symbols->buffer,
+                                     (size_t) MIN(CHUNK, symbols->n - i) * symbols->entry);
                 if (r < 0)
                         return r;
         }
+        if (symbols->elf->is64) {
+                memcpy(ret, p, sizeof(*ret));
+                return 0;
+        }
+        memcpy(&s32, p, sizeof(s32));
+        widen_symbol(&s32, ret);
         return 0;
 }
 
@@ -119,33 +151,62 @@ static void cut_versions(char *strings, size_t size) {
 }
 
 int elf_file_read_symbols(ElfFile *elf, enum ElfSymbols which, SymbolTable *table) {
-        const ElfSection *section, *strings;
+        _cleanup_(symbols_done) Symbols symbols;
+        Elf64_Sym symbol;
         uint32_t base;
         char *space;
         int r;
 
-        r = elf_file_read_sections(elf);
+        r = symbols_open(&symbols, elf, which);
         if (r < 0)
                 return r;
-        section = find_section(elf, which == ELF_SYMTAB ? SHT_SYMTAB : SHT_DYNSYM);
-        if (!section || section->size == 0)
+        r = symbol_table_add_strings(table, symbols.strings->size, &space, &base);
+        if (r < 0)
+                return r;
+        r = elf_file_read_at(elf, symbols.strings->offset, space, symbols.strings->size);
+        if (r < 0)
+                return r;
+        cut_versions(space, symbols.strings->size);
+        for (uint64_t i = 0; i < symbols.n && r >= 0; i++) {
+                r = symbols_read(&symbols, i, &symbol);
+                if (r >= 0)
+                        r = add_symbol(elf, &symbol, base, (uint32_t) symbols.strings->size, table);
+        }
+        return r;
+}
+
+int elf_file_find_symbol(ElfFile *elf, const char *name, uint64_t *ret) {
+        _cleanup_(symbols_done) Symbols symbols;
+        _cleanup_free_ char *strings = NULL;
+        uint64_t value = 0;
+        bool found = false;
+        Elf64_Sym symbol;
+        size_t size;
+        int r;
+
+        r = symbols_open(&symbols, elf, ELF_SYMTAB);
+        if (r < 0)
+                return r;
+        size = symbols.strings->size;
+        strings = malloc(size + 1);
+        if (!strings)
+                return -ENOMEM;
+        r = elf_file_read_at(elf, symbols.strings->offset, strings, size);
+        strings[size] = 0;
+        for (uint64_t i = 0; i < symbols.n && r >= 0; i++) {
+                r = symbols_read(&symbols, i, &symbol);
+                if (r < 0 || symbol.st_name >= size || symbol.st_shndx == SHN_UNDEF ||
+                    strcmp(strings + symbol.st_name, name) != 0)
+                        continue;
+                if (found && value != symbol.st_value)
+                        return -ENOENT;
+                value = symbol.st_value;
+                found = true;
+        }
+        if (r < 0)
+                return r;
+        if (!found)
                 return -ENOENT;
-        if (section->entry_size != (elf->is64 ? sizeof(Elf64_Sym) : sizeof(Elf32_Sym)) ||
-            section->offset > elf->size || section->size > elf->size - section->offset ||
-            section->link >= elf->n_sections)
-                return -EBADMSG;
-        strings = &elf->sections[section->link];
-        if (strings->type != SHT_STRTAB || strings->offset > elf->size ||
-            strings->size > elf->size - strings->offset)
-                return -EBADMSG;
-        if (strings->size > STRINGS_MAX)
-                return -EFBIG;
-        r = symbol_table_add_strings(table, strings->size, &space, &base);
-        if (r < 0)
-                return r;
-        r = elf_file_read_at(elf, strings->offset, space, strings->size);
-        if (r < 0)
-                return r;
-        cut_versions(space, strings->size);
-        return add_symbols(elf, section, base, (uint32_t) strings->size, table);
+        *ret = value;
+        return 0;
 }

@@ -7,10 +7,13 @@
 
 #include "kernel-frames.h"
 
+#include <fcntl.h>
+#include <limits.h>
 #include <string.h>
 
-#include "util.h"
+#include "elf-file.h"
 
+#define NOTES_SIZE_MAX 4096U
 #define FRAMES_KNOWN_MAX (1U << 18)
 #define MODULE_CORE 0
 /* Not a number that a module has: files of this one are of modules without a name. */
@@ -26,7 +29,7 @@ static const struct {
 };
 
 void kernel_frames_init(KernelFrames *frames, Store *store) {
-        *frames = (KernelFrames){ .store = store };
+        *frames = (KernelFrames){ .store = store, .sysfs = "/sys" };
 }
 
 void kernel_frames_done(KernelFrames *frames) {
@@ -114,14 +117,37 @@ int kernel_frames_find(KernelFrames *frames, uint64_t frame, bool interrupted, K
         return r;
 }
 
+/* Anybody may read what was linked; it does not say where that is. 0: it is not known. */
+static size_t read_build_id(const KernelFrames *frames, const KernelPlace *place, uint8_t id[static ELF_BUILD_ID_MAX]) {
+        _cleanup_close_ int fd = -1;
+        uint8_t notes[NOTES_SIZE_MAX];
+        char path[PATH_MAX];
+        ssize_t n;
+        int len;
+
+        if (place->module == MODULE_CORE)
+                len = snprintf(path, sizeof(path), "%s/kernel/notes", frames->sysfs);
+        else if (place->module != MODULE_UNNAMED && !strchr(place->path, '/') && place->path[1] != '.')
+                len = snprintf(path, sizeof(path), "%s/module/%.*s/notes/.note.gnu.build-id", frames->sysfs,
+                               (int) strlen(place->path) - 2, place->path + 1);
+        else
+                return 0;
+        if (len < 0 || (size_t) len >= sizeof(path))
+                return 0;
+        fd = open(path, O_RDONLY | O_NONBLOCK | O_CLOEXEC);
+        n = fd < 0 ? -1 : RETRY_ON_EINTR(read(fd, notes, sizeof(notes)));
+        return n < 0 ? 0 : elf_notes_get_build_id(notes, (size_t) n, id);
+}
+
 static int get_file(KernelFrames *frames, const KernelPlace *place, int64_t *ret) {
         TableKey key = { .a = place->module + 1 };
+        uint8_t id[ELF_BUILD_ID_MAX];
         int r;
 
         *ret = (int64_t) table_get(&frames->files, key);
         if (*ret > 0)
                 return 0;
-        r = store_add_file(frames->store, place->path, 0, 0, 0, NULL, 0, ret);
+        r = store_add_file(frames->store, place->path, 0, 0, 0, id, read_build_id(frames, place, id), ret);
         return r < 0 ? r : table_put(&frames->files, key, (uint64_t) *ret);
 }
 

@@ -14,6 +14,7 @@
 /* Embedded. */
 typedef struct KernelFrames {
         Store *store;
+        const char *sysfs;      /* "/sys"; tests set another one */
         KernelSymbols *symbols; /* NULL: none came yet */
         Table files;            /* number of the module + 1 -> file id */
         Table paths;            /* likewise -> its name in brackets, which is ours */

@@ -122,14 +122,27 @@ static int file_row(sqlite3_stmt *row, void *userdata) {
         return 0;
 }
 
+/* What is mapped has a path, or other names. */
+static bool is_kernel(const RecordedFile *file) {
+        return strcmp(file->path, "[kernel]") == 0;
+}
+
+/* In the kernel there are also names for what is at no address. */
+static bool is_marker(sqlite3_stmt *row) {
+        return sqlite3_column_bytes(row, 3) > 0 && *(const char *) sqlite3_column_blob(row, 3) == '[';
+}
+
 /* An address that is no integer is of no sound file. */
 static int place_row(sqlite3_stmt *row, void *userdata) {
         Symbolize *s = userdata;
         int64_t id = row_integer(row, 0, 1, ID_MAX), file = row_integer(row, 1, 1, (int64_t) s->n_files);
+        const RecordedFile *f;
 
         if (id < 1 || file < 1)
                 return RINGSIDE_E_RECORDING;
-        if (s->files[file - 1].path[0] != '/' || sqlite3_column_type(row, 2) != SQLITE_INTEGER)
+        f = &s->files[file - 1];
+        if (sqlite3_column_type(row, 2) != SQLITE_INTEGER ||
+            (f->path[0] != '/' && (!is_kernel(f) || f->build_id_len == 0 || is_marker(row))))
                 return 0;
         if (grow(&s->places, s->n_places, &s->n_places_allocated, sizeof(Place)) < 0)
                 return -ENOMEM;
@@ -162,8 +175,8 @@ static int load(Symbolize *s) {
                 void *userdata;
         } queries[] = {
                 { "SELECT id,path,device,inode,size,build_id FROM file ORDER BY id", file_row, s },
-                { "SELECT place.id,file,start+offset FROM place JOIN function ON function.id=place.function "
-                  "WHERE kernel=0 AND file IS NOT NULL AND place.id NOT IN (SELECT place FROM place_code)",
+                { "SELECT place.id,file,start+offset,CASE kernel WHEN 1 THEN name END FROM place "
+                  "JOIN function ON function.id=place.function WHERE file IS NOT NULL AND place.id NOT IN (SELECT place FROM place_code)",
                   place_row, s },
                 { "SELECT count(*) FROM source", count_row, &s->n_sources },
                 { "SELECT count(*) FROM routine", count_row, &s->n_routines },
@@ -311,6 +324,30 @@ static int write_lines(Symbolize *s, const DebugLines *lines, const Place *place
 
 /* ---- files ---- */
 
+static int open_kernel(const Symbolize *s, const RecordedFile *file, ElfFile **ret) {
+        const char *kernel = s->recording->info.kernel;
+        _cleanup_free_ char *release = strndup(kernel, strcspn(kernel, " "));
+
+        if (!release)
+                return -ENOMEM;
+        return debug_file_open_kernel(ret, file->build_id, file->build_id_len, release, s->symbol_dir);
+}
+
+/* Of the kernel's code a recording says only how far behind its beginning it is; where that was while it ran nobody was told. */
+static int count_from_start(ElfFile *elf, uint64_t *addresses, size_t n) {
+        uint64_t start;
+        int r;
+
+        r = elf_file_find_symbol(elf, "_stext", &start);
+        if (r < 0)
+                return r;
+        if (addresses[n - 1] > UINT64_MAX - start)
+                return -EBADMSG;
+        for (size_t i = 0; i < n; i++)
+                addresses[i] += start;
+        return 0;
+}
+
 /* 1 or 0, or a negative errno. */
 static int has_debug_info(ElfFile *elf) {
         int r = elf_file_has_section(elf, ".debug_info");
@@ -383,7 +420,8 @@ static bool is_any_known(const DebugLines *lines) {
         return false;
 }
 
-static int read_lines(const Symbolize *s, const RecordedFile *file, const uint64_t *addresses, DebugLines *lines) {
+/* addresses: lines->n_at, ascending; those of the kernel become what they are in its file. */
+static int read_lines(const Symbolize *s, const RecordedFile *file, uint64_t *addresses, DebugLines *lines) {
         _cleanup_(elf_file_freep) ElfFile *elf = NULL, *separate = NULL, *alt = NULL;
         Reading reading = { .symbolize = s };
         ElfFile *debug;
@@ -391,9 +429,14 @@ static int read_lines(const Symbolize *s, const RecordedFile *file, const uint64
 
         if (now_ns(CLOCK_MONOTONIC) >= s->deadline)
                 return -ETIMEDOUT;
-        r = recorded_file_open(file, s->recorded, &elf);
+        r = is_kernel(file) ? open_kernel(s, file, &elf) : recorded_file_open(file, s->recorded, &elf);
         if (r < 0)
-                return r == -ENOMEM ? r : -ENOENT;
+                return r == -ENOMEM ? r : is_kernel(file) ? -ENODATA : -ENOENT;
+        if (is_kernel(file)) {
+                r = count_from_start(elf, addresses, lines->n_at);
+                if (r < 0)
+                        return r == -ENOENT ? -ENODATA : r;
+        }
         r = find_debug_info(s, file, elf, &separate);
         if (r < 0)
                 return r;

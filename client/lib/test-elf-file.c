@@ -88,6 +88,43 @@ static void test_versions_are_no_names(_unused_ void **state) {
         assert_true(has_name(table, "fixture_versioned", 0x1000, 0x2000));
 }
 
+/* Of several of one name none is the one that was meant. */
+static void test_find_symbol(_unused_ void **state) {
+        size_t size;
+        _cleanup_free_ uint8_t *data = read_fixture("tiny", &size);
+        _cleanup_(elf_file_freep) ElfFile *elf = NULL, *changed = NULL;
+        const Elf64_Ehdr *header = (const Elf64_Ehdr *) data;
+        const Elf64_Shdr *sections = (const Elf64_Shdr *) (data + header->e_shoff);
+        uint64_t value = 0, start;
+        unsigned renamed = 0;
+
+        assert_int_equal(elf_file_new_memory(&elf, data, size), 0);
+        assert_int_equal(elf_file_find_symbol(elf, "_start", &start), 0);
+        assert_int_equal(start, header->e_entry);
+        assert_int_equal(elf_file_find_symbol(elf, "tiny_function", &value), 0);
+        assert_true(value >= 0x400000 && value != start);
+        assert_int_equal(elf_file_find_symbol(elf, "tiny", &value), -ENOENT);
+        assert_int_equal(elf_file_find_symbol(elf, "tiny_function2", &value), -ENOENT);
+        for (unsigned i = 0; i < header->e_shnum; i++) {
+                Elf64_Sym *symbols = (Elf64_Sym *) (data + sections[i].sh_offset), *named = NULL;
+
+                if (sections[i].sh_type != SHT_SYMTAB)
+                        continue;
+                for (size_t k = 0; k < sections[i].sh_size / sizeof(Elf64_Sym); k++)
+                        if (symbols[k].st_value == value)
+                                named = &symbols[k];
+                assert_non_null(named);
+                for (size_t k = 0; k < sections[i].sh_size / sizeof(Elf64_Sym); k++)
+                        if (symbols[k].st_value == start) {
+                                symbols[k].st_name = named->st_name;
+                                renamed++;
+                        }
+        }
+        assert_int_equal(renamed, 1);
+        assert_int_equal(elf_file_new_memory(&changed, data, size), 0);
+        assert_int_equal(elf_file_find_symbol(changed, "tiny_function", &value), -ENOENT);
+}
+
 static void test_32_bit(_unused_ void **state) {
         _cleanup_(symbol_table_freep) SymbolTable *table = NULL;
         _cleanup_(elf_file_freep) ElfFile *elf = open_fixture("tiny32");
@@ -364,6 +401,7 @@ int main(void) {
         static const struct CMUnitTest tests[] = {
                 cmocka_unit_test(test_symbols),
                 cmocka_unit_test(test_versions_are_no_names),
+                cmocka_unit_test(test_find_symbol),
                 cmocka_unit_test(test_32_bit),
                 cmocka_unit_test(test_build_ids),
                 cmocka_unit_test(test_build_id_from_sections),

@@ -537,6 +537,100 @@ static void test_dwz(void **state) {
         }
 }
 
+static const uint8_t vmlinux_id[20] = { 0xfe, 0xed, 0xfe, 0xed, 0xfe, 0xed, 0xfe, 0xed, 0xfe, 0xed,
+                                        0xfe, 0xed, 0xfe, 0xed, 0xfe, 0xed, 0xfe, 0xed, 0xfe, 0xed };
+
+/* One sample in outer, another in what the kernel is called where it is not told more of it. Offsets, as the helper tells them. */
+static void make_kernel_recording(const char *path, const uint8_t *build_id, size_t len) {
+        uint64_t start = address_of("vmlinux", "_stext"), address = address_of("vmlinux", "at_innermost") - start;
+        int64_t thread, file, frame, stack;
+        Store *store = make_store(path, &thread);
+
+        assert_return_code(store_put_meta(store, "kernel", "6.1.0-test x86_64"), 0);
+        assert_return_code(store_add_file(store, "[kernel]", 0, 0, 0, build_id, len, &file), 0);
+        assert_return_code(store_add_frame(store, file, address, "outer", address_of("vmlinux", "at_innermost") -
+                                           address_of("vmlinux", "outer"), true, &frame), 0);
+        assert_return_code(store_add_stack(store, 0, frame, &stack), 0);
+        assert_return_code(store_add_sample(store, SAMPLE(.time = 1, .thread_id = thread, .stack_id = stack, .kernel_mode = true)), 0);
+        assert_return_code(store_add_frame(store, file, 0, "[kernel]", 0, true, &frame), 0);
+        assert_return_code(store_add_stack(store, 0, frame, &stack), 0);
+        assert_return_code(store_add_sample(store, SAMPLE(.time = 2, .thread_id = thread, .stack_id = stack, .kernel_mode = true)), 0);
+        assert_null(store_free(store));
+}
+
+/* By its build id, or by its release where that has this build id; nowhere else, and never without one. */
+static void test_kernel(void **state) {
+        static const struct {
+                const char *symbol_dir;
+                uint8_t first;
+                size_t len;
+                uint64_t places, found, without;
+        } cases[] = {
+                { "debug", 0xfe, 20, 1, 1, 0 },
+                { "kernels", 0xfe, 20, 1, 1, 0 },
+                { "kernels", 0xff, 20, 1, 0, 1 },
+                { "moved", 0xfe, 20, 1, 0, 1 },
+                { "kernels", 0xfe, 0, 0, 0, 0 },
+        };
+        Place *place = *state;
+
+        for (size_t i = 0; i < ELEMENTSOF(cases); i++) {
+                _cleanup_(ringside_recording_freep) RingsideRecording *recording = NULL;
+                _cleanup_(ringside_profile_freep) RingsideProfile *profile = NULL;
+                RingsideSymbolizeOptions options = { .size = sizeof(options) };
+                RingsideSymbolizeStatistics statistics;
+                char symbol_dir[PATH_MAX];
+                uint8_t id[20];
+
+                memcpy(id, vmlinux_id, sizeof(id));
+                id[0] = cases[i].first;
+                make_kernel_recording(place->file, id, cases[i].len);
+                options.symbol_dir = program(symbol_dir, cases[i].symbol_dir);
+                assert_return_code(ringside_symbolize(place->file, &options, &statistics, NULL), 0);
+                assert_int_equal(statistics.places, cases[i].places);
+                assert_int_equal(statistics.found, cases[i].found);
+                assert_int_equal(statistics.without, cases[i].without);
+                assert_int_equal(statistics.files, cases[i].places);
+                open_profile(place->file, false, &recording, &profile);
+                check_row(profile, RINGSIDE_BY_FUNCTION, "outer", false, cases[i].found == 0, 1);
+                check_row(profile, RINGSIDE_BY_FUNCTION, "[kernel]", false, 1, 1);
+                if (cases[i].found > 0) {
+                        check_row(profile, RINGSIDE_BY_FUNCTION, "innermost", true, 1, 1);
+                        assert_int_equal(find_row(profile, RINGSIDE_BY_LINE, "innermost", true)->line, 101);
+                        assert_int_equal(find_row(profile, RINGSIDE_BY_LINE, "outer", false)->line, 303);
+                        assert_int_equal(find_row(profile, RINGSIDE_BY_LINE, "[kernel]", false)->line, 0);
+                }
+                /* Where the kernel's file has it, or any address, is not written down. */
+                assert_int_equal(count_rows(place->file, "frame WHERE address NOT BETWEEN 0 AND 1000000"), 0);
+                assert_return_code(unlink(place->file), errno);
+        }
+}
+
+/* A recording can claim to have been anywhere in it. */
+static void test_hostile_kernel(void **state) {
+        static const char *const offsets[] = { "9223372036854775807", "-1", "-9223372036854775807" };
+        RingsideSymbolizeOptions options = { .size = sizeof(options) };
+        char symbol_dir[PATH_MAX];
+        Place *place = *state;
+
+        options.symbol_dir = program(symbol_dir, "debug");
+        for (size_t i = 0; i < ELEMENTSOF(offsets); i++) {
+                RingsideSymbolizeStatistics statistics;
+                char sql[128];
+
+                make_kernel_recording(place->file, vmlinux_id, sizeof(vmlinux_id));
+                (void) snprintf(sql, sizeof(sql), "UPDATE function SET start=%s WHERE CAST(name AS TEXT)='outer'", offsets[i]);
+                run_sql(place->file, sql);
+                run_sql(place->file, "UPDATE place SET offset=0");
+                assert_return_code(ringside_symbolize(place->file, &options, &statistics, NULL), 0);
+                assert_int_equal(statistics.found, 0);
+                if (strcmp(offsets[i], "-1") == 0)
+                        assert_int_equal(statistics.refused, 1);
+                assert_int_equal(open_result(place->file), 0);
+                assert_return_code(unlink(place->file), errno);
+        }
+}
+
 /* Where libdw reads packages, nothing is told of them. */
 static void test_package(void **state) {
         static const char *const programs[] = { "dwp-4", "dwp-5", "split-lost", "types" };
@@ -688,6 +782,8 @@ int main(void) {
                 cmocka_unit_test_setup_teardown(test_unread, place_setup, place_teardown),
                 cmocka_unit_test_setup_teardown(test_zstd, place_setup, place_teardown),
                 cmocka_unit_test_setup_teardown(test_dwz, place_setup, place_teardown),
+                cmocka_unit_test_setup_teardown(test_kernel, place_setup, place_teardown),
+                cmocka_unit_test_setup_teardown(test_hostile_kernel, place_setup, place_teardown),
                 cmocka_unit_test_setup_teardown(test_package, place_setup, place_teardown),
                 cmocka_unit_test_setup_teardown(test_table_only, place_setup, place_teardown),
                 cmocka_unit_test_setup_teardown(test_no_time, place_setup, place_teardown),

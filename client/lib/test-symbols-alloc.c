@@ -129,6 +129,7 @@ static int read_plt(void) {
         _cleanup_(elf_file_freep) ElfFile *elf = NULL;
         _cleanup_(elf_plt_freep) ElfPlt *plt = NULL;
         char path[PATH_MAX];
+        uint64_t value;
         int fd, r;
 
         snprintf(path, sizeof(path), "%s/plt-lazy.so", getenv("FIXTURES"));
@@ -141,6 +142,8 @@ static int read_plt(void) {
         r = symbol_table_new(&table);
         if (r >= 0)
                 r = elf_file_read_symbols(elf, ELF_SYMTAB, table);
+        if (r >= 0)
+                r = elf_file_find_symbol(elf, "_DYNAMIC", &value);
         if (r >= 0)
                 r = elf_plt_new(&plt, elf);
         if (r >= 0)
