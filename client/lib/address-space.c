@@ -523,6 +523,20 @@ int address_space_find_late_name(AddressSpace *space, uint64_t address, uint64_t
         return r < 0 ? r : 1;
 }
 
+int address_space_find_late_line(AddressSpace *space, uint64_t address, uint64_t first, uint64_t until,
+                                 const char **ret_source, uint32_t *ret_line) {
+        const JitCode *code = space->jitdump ? jitdump_get_code(space->jitdump) : NULL;
+        const char *source = NULL;
+        int r;
+
+        if (code && jit_code_is_same(code, address, first, until))
+                source = jit_code_find_line(code, address, until, ret_line);
+        if (!source || !source[0])
+                return 0;
+        r = symbolizer_intern(space->symbolizer, source, ret_source);
+        return r < 0 ? r : 1;
+}
+
 static bool has_jit(const Mappings *mappings) {
         for (size_t i = 0; i < mappings->n; i++)
                 if (mappings->list[i].file->kind == SYMBOL_FILE_JIT)
@@ -728,15 +742,19 @@ static uint64_t find_late_window(AddressSpace *space) {
 }
 
 static int resolve_jit(AddressSpace *space, uint64_t address, Resolved *resolved) {
-        const char *name = NULL;
+        const char *name = NULL, *source = NULL;
+        const JitCode *code;
         bool settled = true;
         int r;
 
         r = look_for_perf_map(space, NULL);
         if (r < 0)
                 return r;
-        if (space->jitdump)
-                name = jit_code_find(jitdump_get_code(space->jitdump), address, space->time, &resolved->name_offset);
+        if (space->jitdump) {
+                code = jitdump_get_code(space->jitdump);
+                name = jit_code_find(code, address, space->time, &resolved->name_offset);
+                source = jit_code_find_line(code, address, space->time, &resolved->line);
+        }
         if (!name && space->perf_map)
                 name = perf_map_find(space->perf_map, address, &resolved->name_offset);
         if (!name) {
@@ -749,7 +767,8 @@ static int resolve_jit(AddressSpace *space, uint64_t address, Resolved *resolved
                 resolved->late_until = find_late_window(space);
         else if (!(name && settled) && space->time != UINT64_MAX)
                 resolved->late_until = UINT64_MAX; /* there may be a dump that was not found yet */
-        return name && name[0] ? symbolizer_intern(space->symbolizer, name, &resolved->name) : 0;
+        r = name && name[0] ? symbolizer_intern(space->symbolizer, name, &resolved->name) : 0;
+        return source && source[0] && r >= 0 ? symbolizer_intern(space->symbolizer, source, &resolved->source) : r;
 }
 
 /* false: it is none of an ELF file, or in no segment of it; then there is no name either. */

@@ -80,8 +80,9 @@ static void remove_frame(LateNames *late, Process *process, LateFrame **p) {
 
 /* Returns whether it was called otherwise, -EAGAIN: it is not known yet. */
 static int settle_frame(const LateFrame *f, Store *store, Process *process, bool final, bool look) {
-        const char *name = NULL;
+        const char *name = NULL, *source;
         uint64_t offset = 0;
+        uint32_t line;
         int r = 0;
 
         if (!look && !final)
@@ -92,6 +93,12 @@ static int settle_frame(const LateFrame *f, Store *store, Process *process, bool
                 return r;
         if (r == 0)
                 name = NULL;
+        else
+                r = address_space_find_late_line(process->space, f->address, f->first, f->until, &source, &line);
+        if (r > 0)
+                r = store_set_line(store, f->frame_id, source, line);
+        if (r < 0)
+                return r;
         /* Equal names are one. */
         if (name == f->name)
                 return 0;

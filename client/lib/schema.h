@@ -11,8 +11,8 @@
  *
  * A change raises SCHEMA_VERSION. What a table was like in older versions stays here for the reader.
  *
- * A recorder makes what is in SCHEMA_VERSION_RECORDED. The tables of the version after that are added where there are
- * lines to be kept in them, of which most recordings have none: each table takes a page.
+ * A recorder makes what is in SCHEMA_VERSION_RECORDED. The tables of the version after that are added, by it or later, where
+ * there are lines to be kept in them, of which most recordings have none: each table takes a page.
  */
 
 #include <stdbool.h>

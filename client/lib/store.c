@@ -25,6 +25,7 @@
 #define COLUMNS_MAX 9
 /* Of such rows, together: at least one name of full length. */
 #define BATCH_TEXT (16U << 10)
+#define NO_LINE INT64_MAX
 
 typedef enum Statement {
         PUT_META,
@@ -49,6 +50,11 @@ typedef enum Statement {
         ADD_SAMPLES,
         BEGIN,
         COMMIT,
+        /* Of tables that are made where there are lines. */
+        ADD_SOURCE,
+        ADD_CODE,
+        ADD_PLACE_CODE,
+        DROP_PLACE_CODE,
         STATEMENT_MAX
 } Statement;
 
@@ -87,6 +93,10 @@ static const char *const statement_sql[STATEMENT_MAX] = {
         [ADD_SAMPLES] = "INSERT OR FAIL INTO sample VALUES" ROWS_TIMES(VALUES_SAMPLE),
         [BEGIN] = "BEGIN IMMEDIATE",
         [COMMIT] = "COMMIT",
+        [ADD_SOURCE] = "INSERT INTO source VALUES(?1,?2)",
+        [ADD_CODE] = "INSERT INTO code VALUES(?1,NULL,NULL,?2,?3)",
+        [ADD_PLACE_CODE] = "INSERT OR IGNORE INTO place_code VALUES(?1,?2)",
+        [DROP_PLACE_CODE] = "DELETE FROM place_code WHERE place=?1",
 };
 
 /* Tables whose rows are many, and of numbers but for the last column of some. */
@@ -129,6 +139,10 @@ struct Store {
         int failed; /* -errno of the first failure */
         int64_t n_processes, n_threads, n_files, n_mappings, n_functions, n_frames, n_stacks, n_targets;
         Table functions, frames, stacks;
+        bool has_lines; /* their tables are there */
+        int64_t n_sources, n_codes;
+        Table sources, codes;
+        Table lines; /* frame -> code, NO_LINE: it had several */
         Batch batches[BATCH_MAX];
 };
 
@@ -175,6 +189,29 @@ static void bind_id(sqlite3_stmt *s, int i, int64_t id) {
                 (void) sqlite3_bind_null(s, i);
 }
 
+/* Makes the tables that version has and the one before had not, and prepares statements. */
+static int create_tables(Store *store, unsigned version, Statement first, Statement end) {
+        int r;
+
+        for (size_t i = 0; i < ELEMENTSOF(schema_tables); i++) {
+                const SchemaTable *table = &schema_tables[i];
+
+                if (!schema_table_is_in(table, version) ||
+                    (version > SCHEMA_VERSION_RECORDED && schema_table_is_in(table, SCHEMA_VERSION_RECORDED)))
+                        continue;
+                r = store_exec(store, table->sql);
+                if (r < 0)
+                        return r;
+        }
+        for (Statement i = first; i < end; i++) {
+                r = sqlite3_prepare_v3(store->db, statement_sql[i], -1, SQLITE_PREPARE_PERSISTENT,
+                                       &store->statements[i], NULL);
+                if (r != SQLITE_OK)
+                        return store_fail(store, r);
+        }
+        return 0;
+}
+
 static int store_create(Store *store) {
         char pragmas[512];
         int r;
@@ -195,19 +232,9 @@ static int store_create(Store *store) {
         r = store_exec(store, "BEGIN IMMEDIATE");
         if (r < 0)
                 return r;
-        for (size_t i = 0; i < ELEMENTSOF(schema_tables); i++) {
-                if (!schema_table_is_in(&schema_tables[i], SCHEMA_VERSION_RECORDED))
-                        continue;
-                r = store_exec(store, schema_tables[i].sql);
-                if (r < 0)
-                        return r;
-        }
-        for (size_t i = 0; i < STATEMENT_MAX; i++) {
-                r = sqlite3_prepare_v3(store->db, statement_sql[i], -1, SQLITE_PREPARE_PERSISTENT,
-                                       &store->statements[i], NULL);
-                if (r != SQLITE_OK)
-                        return store_fail(store, r);
-        }
+        r = create_tables(store, SCHEMA_VERSION_RECORDED, 0, ADD_SOURCE);
+        if (r < 0)
+                return r;
         /* For who reads a row or two; others are waited for by calling again. */
         (void) sqlite3_busy_timeout(store->db, 20);
         return store_commit(store);
@@ -246,6 +273,9 @@ Store *store_free(Store *store) {
         table_done(&store->functions);
         table_done(&store->frames);
         table_done(&store->stacks);
+        table_done(&store->sources);
+        table_done(&store->codes);
+        table_done(&store->lines);
         free(store);
         return NULL;
 }
@@ -601,6 +631,81 @@ int store_name_frame(Store *store, int64_t frame_id, int64_t file_id, uint64_t a
         (void) sqlite3_bind_int64(s, 2, function_id);
         (void) sqlite3_bind_int64(s, 3, (int64_t) offset);
         return store_step(store, NAME_PLACE);
+}
+
+static int add_source(Store *store, const char *path, int64_t *ret_id) {
+        sqlite3_stmt *s = store->statements[ADD_SOURCE];
+        size_t len = strnlen(path, STORE_PATH_MAX);
+        TableKey key;
+        int r;
+
+        r = table_string_key(&store->sources, path, len, &key);
+        if (r < 0)
+                return r;
+        *ret_id = (int64_t) table_get(&store->sources, key);
+        if (*ret_id > 0)
+                return 0;
+        (void) sqlite3_bind_int64(s, 1, store->n_sources + 1);
+        bind_bytes(s, 2, path, len);
+        r = store_step(store, ADD_SOURCE);
+        if (r < 0)
+                return r;
+        *ret_id = ++store->n_sources;
+        return intern(&store->sources, key, *ret_id);
+}
+
+static int add_code(Store *store, int64_t source_id, uint32_t line, int64_t *ret_id) {
+        sqlite3_stmt *s = store->statements[ADD_CODE];
+        TableKey key = { (uint64_t) source_id, line, 0 };
+        int r;
+
+        *ret_id = (int64_t) table_get(&store->codes, key);
+        if (*ret_id > 0)
+                return 0;
+        (void) sqlite3_bind_int64(s, 1, store->n_codes + 1);
+        (void) sqlite3_bind_int64(s, 2, source_id);
+        (void) sqlite3_bind_int64(s, 3, line);
+        r = store_step(store, ADD_CODE);
+        if (r < 0)
+                return r;
+        *ret_id = ++store->n_codes;
+        return intern(&store->codes, key, *ret_id);
+}
+
+static int set_line(Store *store, int64_t frame_id, int64_t code_id) {
+        TableKey key = { (uint64_t) frame_id, 0, 0 };
+        int64_t known = (int64_t) table_get(&store->lines, key);
+        Statement statement = known == 0 ? ADD_PLACE_CODE : DROP_PLACE_CODE;
+        int r;
+
+        if (known == code_id || known == NO_LINE)
+                return 0;
+        (void) sqlite3_bind_int64(store->statements[statement], 1, frame_id);
+        if (known == 0)
+                (void) sqlite3_bind_int64(store->statements[statement], 2, code_id);
+        r = store_step(store, statement);
+        return r < 0 ? r : intern(&store->lines, key, known == 0 ? code_id : NO_LINE);
+}
+
+int store_set_line(Store *store, int64_t frame_id, const char *path, uint32_t line) {
+        int64_t source_id, code_id;
+        char version[64];
+        int r = 0;
+
+        if (store->failed)
+                return store->failed;
+        if (!store->has_lines) {
+                (void) snprintf(version, sizeof(version), "PRAGMA user_version=%d", SCHEMA_VERSION);
+                r = create_tables(store, SCHEMA_VERSION, ADD_SOURCE, STATEMENT_MAX);
+                if (r >= 0)
+                        r = store_exec(store, version);
+                store->has_lines = r >= 0;
+        }
+        if (r >= 0)
+                r = add_source(store, path, &source_id);
+        if (r >= 0)
+                r = add_code(store, source_id, line, &code_id);
+        return r < 0 ? r : set_line(store, frame_id, code_id);
 }
 
 static TableKey stack_key(int64_t parent_id, int64_t frame_id) {

@@ -50,6 +50,11 @@ int store_add_frame(Store *store, int64_t file_id, uint64_t address, const char 
 int store_add_frame_once(Store *store, int64_t file_id, uint64_t address, const char *raw_name, uint64_t name_offset, bool kernel, int64_t *ret_id);
 /* What became known late of a frame that was added once, with the same file and address. raw_name NULL: it has no name. */
 int store_name_frame(Store *store, int64_t frame_id, int64_t file_id, uint64_t address, const char *raw_name, uint64_t name_offset);
+/*
+ * From which line of which source a frame's code comes, for code of which no file tells it later. Where it was told another
+ * one before, of the same name and at the same place, it has none from then on.
+ */
+int store_set_line(Store *store, int64_t frame_id, const char *path, uint32_t line);
 /* A node of the tree of stacks: frame called from parent (0: outermost). Interned. */
 int store_add_stack(Store *store, int64_t parent_id, int64_t frame_id, int64_t *ret_id);
 /* n of them, each called from the one before. ret_ids: n. */

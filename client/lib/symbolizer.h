@@ -46,6 +46,8 @@ typedef struct Resolved {
         uint64_t address;     /* ELF virtual address in file; the address itself where there is no ELF file */
         const char *name;     /* raw (mangled) name, NULL: not known. Lives as long as file */
         uint64_t name_offset; /* from the start of the symbol to address */
+        const char *source;   /* of code that a JIT has made: the path it told, NULL: none. Lives as long as the symbolizer */
+        uint32_t line;        /* of source */
         MappedRange mapped;   /* where it lies; file NULL: in no mapping */
         bool final;           /* asked again, while its mapping is what it is, it would be the same */
         /*
@@ -184,6 +186,10 @@ uint64_t address_space_get_late_end(const AddressSpace *space);
  */
 int address_space_find_late_name(AddressSpace *space, uint64_t address, uint64_t first, uint64_t until, bool final,
                                  const char **ret_name, uint64_t *ret_offset);
+
+/* The same for the line that it came from. 1; 0: none is known; or -ENOMEM. Once the name was found, or there is none. */
+int address_space_find_late_line(AddressSpace *space, uint64_t address, uint64_t first, uint64_t until,
+                                 const char **ret_source, uint32_t *ret_line);
 
 /*
  * Never fails for want of a name: outside every mapping it is "[unknown]", in anonymous executable

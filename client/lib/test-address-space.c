@@ -470,6 +470,7 @@ static void test_jitdump(void **state) {
         const char *name;
         Resolved resolved;
         uint8_t *page, *marker;
+        uint32_t line;
 
         page = mmap(NULL, 4096, PROT_READ | PROT_EXEC, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
         assert_ptr_not_equal(page, MAP_FAILED);
@@ -479,6 +480,7 @@ static void test_jitdump(void **state) {
         before = now_ns(CLOCK_BOOTTIME);
         wait_for_clock();
         dump_header(&dump, 0);
+        dump_debug_info(&dump, (uintptr_t) page, (TestLine[]){ { (uintptr_t) page, 11, "/first.js" } }, 1);
         dump_load(&dump, now_ns(CLOCK_MONOTONIC), (uintptr_t) page, 0x40, 0, "js:first");
         write_dump(fd, &dump);
         marker = mmap(NULL, 4096, PROT_READ | PROT_EXEC, MAP_PRIVATE, fd, 0);
@@ -491,6 +493,8 @@ static void test_jitdump(void **state) {
         assert_int_equal(address_space_resolve(space, (uintptr_t) page + 4, false, &resolved), 0);
         assert_string_equal(resolved.file->path, "[jit]");
         assert_string_equal(resolved.name, "js:first");
+        assert_string_equal(resolved.source, "/first.js");
+        assert_int_equal(resolved.line, 11);
         assert_int_equal(assert_name_at(space, first, (uintptr_t) page + 4, "js:first", 4), 1);
         assert_int_equal(assert_name_at(space, first, (uintptr_t) page + 4, "js:first", 4), 0);
         assert_name_at(space, before, (uintptr_t) page + 4, NULL, 0);
@@ -502,6 +506,7 @@ static void test_jitdump(void **state) {
         assert_int_equal(address_space_resolve(space, (uintptr_t) page + 0x80, false, &resolved), 0);
         assert_true(resolved.late_until > first);
         assert_int_equal(address_space_find_late_name(space, (uintptr_t) page, first, first + 1, false, &name, &offset), -EAGAIN);
+        dump_debug_info(&dump, (uintptr_t) page, (TestLine[]){ { (uintptr_t) page, 22, "/second.js" } }, 1);
         dump_load(&dump, now_ns(CLOCK_MONOTONIC), (uintptr_t) page, 0x40, 1, "js:second");
         dump_load(&dump, now_ns(CLOCK_MONOTONIC), (uintptr_t) page + 0x80, 0x40, 2, "js:beside");
         write_dump(fd, &dump);
@@ -517,6 +522,14 @@ static void test_jitdump(void **state) {
         assert_int_equal(address_space_find_late_name(space, (uintptr_t) page + 1, first, first + 1, false, &name, &offset), 1);
         assert_string_equal(name, "js:first");
         assert_int_equal(offset, 1);
+        assert_int_equal(address_space_find_late_line(space, (uintptr_t) page + 1, first, first + 1, &name, &line), 1);
+        assert_string_equal(name, "/first.js");
+        assert_int_equal(line, 11);
+        assert_int_equal(address_space_find_late_line(space, (uintptr_t) page + 1, second, second, &name, &line), 1);
+        assert_string_equal(name, "/second.js");
+        assert_int_equal(line, 22);
+        assert_int_equal(address_space_find_late_line(space, (uintptr_t) page + 0x84, second, second, &name, &line), 0);
+        assert_int_equal(address_space_find_late_line(space, (uintptr_t) page, first, second, &name, &line), 0);
         /* Both were there in that time, or none at first. */
         assert_int_equal(address_space_find_late_name(space, (uintptr_t) page, first, second, true, &name, &offset), 0);
         assert_int_equal(address_space_find_late_name(space, (uintptr_t) page, before, first, true, &name, &offset), 0);

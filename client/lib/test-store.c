@@ -75,6 +75,39 @@ static void test_name_frame(void **state) {
         assert_int_equal(count_rows(place->file, "function WHERE name = CAST('late' AS BLOB)"), 1);
 }
 
+#define LINES(condition) "line WHERE depth=0 AND name IS NULL AND " condition
+
+/* Their tables are there when the first one is. One that is told two is at none. */
+static void test_lines(void **state) {
+        Place *place = *state;
+        int64_t thread, stack, frames[3];
+        Store *store = store_with_one_stack(place->file, &thread, &stack);
+
+        for (size_t i = 0; i < ELEMENTSOF(frames); i++)
+                assert_return_code(store_add_frame(store, 1, 0x2000 + i, "f", i, false, &frames[i]), 0);
+        assert_return_code(store_commit(store), 0);
+        assert_int_equal(count_rows(place->file, "pragma_user_version WHERE user_version=3"), 1);
+        assert_int_equal(count_rows(place->file, "line"), -1);
+        assert_return_code(store_set_line(store, frames[0], "/a.js", 7), 0);
+        assert_return_code(store_set_line(store, frames[1], "/a.js", 8), 0);
+        assert_return_code(store_set_line(store, frames[0], "/a.js", 7), 0);
+        assert_return_code(store_set_line(store, frames[2], "/b.js", 7), 0);
+        assert_return_code(store_commit(store), 0);
+        assert_int_equal(count_rows(place->file, "pragma_user_version WHERE user_version=4"), 1);
+        assert_int_equal(count_rows(place->file, LINES("frame=2 AND line=7 AND path=CAST('/a.js' AS BLOB)")), 1);
+        assert_int_equal(count_rows(place->file, LINES("frame=3 AND line=8 AND path=CAST('/a.js' AS BLOB)")), 1);
+        assert_int_equal(count_rows(place->file, LINES("frame=4 AND line=7 AND path=CAST('/b.js' AS BLOB)")), 1);
+        assert_int_equal(count_rows(place->file, "line"), 3);
+        assert_int_equal(count_rows(place->file, "source"), 2);
+        assert_int_equal(count_rows(place->file, "code"), 3);
+        assert_return_code(store_set_line(store, frames[0], "/a.js", 8), 0);
+        assert_return_code(store_set_line(store, frames[0], "/a.js", 7), 0);
+        assert_null(store_free(store));
+        assert_int_equal(count_rows(place->file, "line WHERE frame=2"), 0);
+        assert_int_equal(count_rows(place->file, "line"), 2);
+        assert_int_equal(open_result(place->file), 0);
+}
+
 static sqlite3 *open_as_others(const char *path) {
         sqlite3 *db;
 
@@ -715,6 +748,7 @@ int main(void) {
         const struct CMUnitTest tests[] = {
                 cmocka_unit_test_setup_teardown(test_ids_and_interning, place_setup, place_teardown),
                 cmocka_unit_test_setup_teardown(test_name_frame, place_setup, place_teardown),
+                cmocka_unit_test_setup_teardown(test_lines, place_setup, place_teardown),
                 cmocka_unit_test_setup_teardown(test_branches, place_setup, place_teardown),
                 cmocka_unit_test_setup_teardown(test_frames, place_setup, place_teardown),
                 cmocka_unit_test_setup_teardown(test_samples, place_setup, place_teardown),

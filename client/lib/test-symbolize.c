@@ -660,6 +660,8 @@ static void test_table_only(void **state) {
         Place *place = *state;
 
         for (size_t i = 0; i < ELEMENTSOF(cases); i++) {
+                _cleanup_(ringside_recording_freep) RingsideRecording *recording = NULL;
+                _cleanup_(ringside_profile_freep) RingsideProfile *profile = NULL;
                 RingsideSymbolizeStatistics statistics;
 
                 make_recording(place->file, cases[i].program, NULL);
@@ -667,6 +669,8 @@ static void test_table_only(void **state) {
                 assert_int_equal(statistics.found, cases[i].found);
                 assert_int_equal(statistics.without, cases[i].found == 0);
                 assert_int_equal(statistics.refused + statistics.zstd + statistics.dwp, 0);
+                open_profile(place->file, false, &recording, &profile);
+                assert_int_equal(find_row(profile, RINGSIDE_BY_LINE, "outer", false)->line, cases[i].found > 0 ? 101 : 0);
                 assert_return_code(unlink(place->file), errno);
         }
 }

@@ -29,6 +29,7 @@ struct Symbolizer {
         unsigned resolved; /* addresses that were asked for by name */
         bool not_final;
         bool late, told;    /* names are still to come, and have come */
+        const char *source; /* of the second page's code, which is at a line for each byte; NULL: no line is known */
         uint64_t window;    /* when it ends */
         bool names_changed; /* the next time it is asked */
         unsigned last_reads;
@@ -233,6 +234,9 @@ int address_space_resolve(AddressSpace *space, uint64_t address, bool return_add
                 if (space->symbolizer->late) {
                         ret->name = NULL;
                         ret->late_until = space->symbolizer->window;
+                } else if (ret->address >> 12 == 2) {
+                        ret->source = space->symbolizer->source;
+                        ret->line = (uint32_t) ret->name_offset;
                 }
         }
         return 0;
@@ -270,6 +274,16 @@ int address_space_find_late_name(AddressSpace *space, uint64_t address, uint64_t
                 return 0;
         *ret_name = names[address >> 12];
         *ret_offset = address & 0xfff;
+        return 1;
+}
+
+int address_space_find_late_line(AddressSpace *space, uint64_t address, uint64_t first, uint64_t until,
+                                 const char **ret_source, uint32_t *ret_line) {
+        assert_true(first <= until);
+        if (!space->symbolizer->told || address >> 12 != 2 || !space->symbolizer->source)
+                return 0;
+        *ret_source = space->symbolizer->source;
+        *ret_line = address & 0xfff;
         return 1;
 }
 
@@ -1000,6 +1014,32 @@ static void test_late_names(void **state) {
                          "32783|NULL|0 8207|work|15 12288|leaf|0 32783|NULL|0 8207|work|15 12288|leaf|0");
 }
 
+#define LINES "SELECT address, CAST(path AS TEXT), line, line.name FROM line JOIN frame ON frame.id = frame ORDER BY frame.id"
+
+/* Lines that a JIT tells come with its names, at once or late. */
+static void test_lines(void **state) {
+        Fixture *f = *state;
+
+        f->weighed = true;
+        f->symbolizer.not_final = true;
+        f->symbolizer.source = "/a.js";
+        process_event(f, RINGSIDE_PROCESS_SEEN, PID, PID, 0, 500, "prog");
+        STACK(f, 10, 0x2010, 0x8010);
+        STACK(f, 11, 0x2010, 0x2020);
+        late_sample(f, 6000, 0x3000);
+        sample(f, PID, PID, 0x3000, 11, RINGSIDE_WALK_COMPLETE);
+        assert_return_code(store_commit(f->store), 0);
+        expect(f, LINES, "8207|/a.js|15|NULL 8223|/a.js|31|NULL");
+        f->symbolizer.late = true;
+        f->symbolizer.window = 10000;
+        late_sample(f, 6001, 0x2030);
+        assert_return_code(store_commit(f->store), 0);
+        expect(f, "SELECT count(*) FROM line", "2");
+        f->symbolizer.names_changed = f->symbolizer.told = true;
+        late_sample(f, 6002, 0x2030);
+        expect(f, LINES, "8207|/a.js|15|NULL 8223|/a.js|31|NULL 8207|/a.js|15|NULL 8240|/a.js|48|NULL");
+}
+
 /* At the end of the recording, and where the process becomes another program. */
 static void test_last_names(void **state) {
         Fixture *f = *state;
@@ -1396,7 +1436,7 @@ int main(void) {
                 TEST(test_wait_and_contradict), TEST(test_wait_and_rewrite), TEST(test_wait_and_exec), TEST(test_wait_in_vain),
                 TEST(test_wait_is_bounded), TEST(test_mappings), TEST(test_stacks_in_a_row),
                 TEST(test_stacks_in_a_row_of_others), TEST(test_stacks_in_a_row_replaced), TEST(test_places_are_asked_for_once),
-                TEST(test_room_for_late_names), TEST(test_cost_of_late_names),
+                TEST(test_room_for_late_names), TEST(test_cost_of_late_names), TEST(test_lines),
                 TEST(test_weights), TEST(test_late_names), TEST(test_told_of_jit), TEST(test_last_names), TEST(test_seen_after_its_end), TEST(test_file_goes),
                 cmocka_unit_test(test_functions_are_bounded),
         };

@@ -441,6 +441,8 @@ static int store_place(Writer *writer, Frame *f) {
         if (r >= 0)
                 r = (f->final ? store_add_frame_once : store_add_frame)(writer->store, file_id, resolved->address, resolved->name,
                                                                         resolved->name_offset, false, &f->id);
+        if (r >= 0 && resolved->source)
+                r = store_set_line(writer->store, f->id, resolved->source, resolved->line);
         if (r < 0 || !f->final)
                 return r;
         if (writer->places.n >= PLACES_MAX)
