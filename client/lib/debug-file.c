@@ -158,6 +158,12 @@ int debug_file_open_kernel(ElfFile **ret, const uint8_t *id, size_t len, const c
         return 0;
 }
 
+int debug_file_open_module(ElfFile **ret, const uint8_t *id, size_t len, const char *symbol_dir) {
+        _cleanup_close_ int root_fd = open("/", O_PATH | O_DIRECTORY | O_CLOEXEC);
+
+        return root_fd < 0 ? -errno : open_by_build_id(ret, elf_file_new_alt_take_fd, id, len, root_fd, symbol_dir);
+}
+
 /* A name, relative to the directory of the file that has it, and a build id behind its final 0. */
 typedef struct AltLink {
         char *name;

@@ -22,6 +22,8 @@ int debug_file_open(ElfFile **ret, ElfFile *elf, const DebugFileSearch *search);
  * id. -ENOENT: there is none.
  */
 int debug_file_open_kernel(ElfFile **ret, const uint8_t *id, size_t len, const char *release, const char *symbol_dir);
+/* The same of a kernel's module, which is relocatable; by its build id alone. */
+int debug_file_open_module(ElfFile **ret, const uint8_t *id, size_t len, const char *symbol_dir);
 /*
  * The file whose debug information elf's refers to, as dwz makes them of what several have in common. 0: *ret is NULL where
  * elf names none. -ENOENT: the one it names is not there, or another.

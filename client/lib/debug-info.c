@@ -10,6 +10,7 @@
 
 #include <dwarf.h>
 #include <elfutils/libdw.h>
+#include <elfutils/libdwfl.h>
 #include <limits.h>
 #include <string.h>
 #include <sys/stat.h>
@@ -29,6 +30,7 @@ typedef struct Reader {
         const DebugInfoRequest *request;
         DebugLines *lines;
         Dwarf *dwarf, *alt;
+        Dwfl *dwfl; /* whose dwarf is; NULL: it is ours */
         uint64_t work;
         Unit *units;
         size_t n_units, n_units_allocated;
@@ -483,6 +485,54 @@ static int read_tables(Reader *reader) {
 
 /* ---- a file ---- */
 
+/* The file is there, and there is no other. */
+static int find_elf(_unused_ Dwfl_Module *module, void **userdata, _unused_ const char *name, _unused_ Dwarf_Addr base,
+                    _unused_ char **file_name, Elf **elf) {
+        const DebugInfoRequest *request = *userdata;
+
+        *elf = elf_begin(request->fd, ELF_C_READ_MMAP_PRIVATE, NULL);
+        return -1;
+}
+
+static int find_no_debuginfo(_unused_ Dwfl_Module *module, _unused_ void **userdata, _unused_ const char *name,
+                             _unused_ Dwarf_Addr base, _unused_ const char *file_name, _unused_ const char *link,
+                             _unused_ GElf_Word crc, _unused_ char **debug_file_name) {
+        return -1;
+}
+
+static int place_section(_unused_ Dwfl_Module *module, _unused_ void **userdata, _unused_ const char *name,
+                         _unused_ Dwarf_Addr base, _unused_ const char *section_name, GElf_Word section,
+                         _unused_ const GElf_Shdr *header, Dwarf_Addr *ret) {
+        *ret = DEBUG_INFO_SECTION_ADDRESS(section, 0);
+        return 0;
+}
+
+/* What it says of addresses becomes something when it is linked, as libdwfl does it for a module at some place. */
+static int open_relocatable(Reader *reader) {
+        static const Dwfl_Callbacks callbacks = {
+                .find_elf = find_elf,
+                .find_debuginfo = find_no_debuginfo,
+                .section_address = place_section,
+        };
+        Dwfl_Module *module;
+        Dwarf_Addr bias;
+        void **userdata;
+
+        (void) elf_version(EV_CURRENT);
+        reader->dwfl = dwfl_begin(&callbacks);
+        if (!reader->dwfl)
+                return -ENOMEM;
+        dwfl_report_begin(reader->dwfl);
+        module = dwfl_report_module(reader->dwfl, "module", DEBUG_INFO_SECTION_ADDRESS(0, 0), UINT64_MAX);
+        if (!module)
+                return -EBADMSG;
+        (void) dwfl_module_info(module, &userdata, NULL, NULL, NULL, NULL, NULL, NULL);
+        *userdata = (void *) reader->request;
+        (void) dwfl_report_end(reader->dwfl, NULL, NULL);
+        reader->dwarf = dwfl_module_getdwarf(module, &bias);
+        return reader->dwarf && bias == 0 ? 0 : -EBADMSG;
+}
+
 static int reader_open(Reader *reader, const DebugInfoRequest *request, DebugLines *lines) {
         size_t n = MAX(request->n_addresses, (size_t) 1);
 
@@ -491,7 +541,13 @@ static int reader_open(Reader *reader, const DebugInfoRequest *request, DebugLin
         reader->function_of = calloc(n, sizeof(uint32_t));
         if (!reader->unit_of || !reader->function_of)
                 return -ENOMEM;
-        reader->dwarf = dwarf_begin(request->fd, DWARF_C_READ);
+        if (request->relocatable) {
+                int r = open_relocatable(reader);
+
+                if (r < 0)
+                        return r;
+        } else
+                reader->dwarf = dwarf_begin(request->fd, DWARF_C_READ);
         if (!reader->dwarf)
                 return -EBADMSG;
         if (request->alt_fd < 0)
@@ -504,7 +560,10 @@ static int reader_open(Reader *reader, const DebugInfoRequest *request, DebugLin
 }
 
 static void reader_done(Reader *reader) {
-        (void) dwarf_end(reader->dwarf);
+        if (reader->dwfl)
+                dwfl_end(reader->dwfl);
+        else
+                (void) dwarf_end(reader->dwarf);
         (void) dwarf_end(reader->alt);
         free(reader->units);
         free(reader->unit_of);

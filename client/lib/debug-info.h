@@ -10,12 +10,16 @@
 
 #include "debug-lines.h"
 
+/* An address in a relocatable file, where each section is at one that none of another reaches. */
+#define DEBUG_INFO_SECTION_ADDRESS(section, offset) ((((uint64_t) (section) + 1) << 32) + (offset))
+
 typedef struct DebugInfoRequest {
         int fd;     /* of the file that has the debug information; borrowed, as the next */
         int alt_fd; /* of the one that it shares with others (dwz); -1: it names none */
         const uint64_t *addresses; /* as the file counts them, ascending, no two the same */
         size_t n_addresses;
-        bool ask_first; /* no other file can be opened yet */
+        bool ask_first;      /* no other file can be opened yet */
+        bool relocatable;    /* the file is, as a kernel's module: addresses as above */
         uint64_t code_start; /* the lowest address of code in the program, 0: not known */
 } DebugInfoRequest;
 

@@ -460,6 +460,10 @@ unsigned elf_file_get_machine(const ElfFile *elf) {
         return elf->header.e_machine;
 }
 
+bool elf_file_is_relocatable(const ElfFile *elf) {
+        return elf->header.e_type == ET_REL;
+}
+
 bool elf_file_is_64(const ElfFile *elf) {
         return elf->is64;
 }

@@ -71,6 +71,8 @@ void elf_file_set_stop(ElfFile *elf, const bool *stop);
 bool elf_file_is_stopped(const ElfFile *elf);
 /* EM_X86_64 and the like. */
 unsigned elf_file_get_machine(const ElfFile *elf);
+/* Of the type that nobody maps. */
+bool elf_file_is_relocatable(const ElfFile *elf);
 bool elf_file_is_64(const ElfFile *elf);
 /* From the lowest to the highest address of executable segments, end past the last byte. false: there is none. */
 bool elf_file_get_code(const ElfFile *elf, uint64_t *ret_start, uint64_t *ret_end);
@@ -100,5 +102,8 @@ int elf_file_get_crc(ElfFile *elf, uint64_t deadline, uint32_t *ret);
 
 /* Adds the functions to table, which is not sealed here. */
 int elf_file_read_symbols(ElfFile *elf, enum ElfSymbols which, SymbolTable *table);
-/* The value of a symbol in .symtab, of whatever type. -ENOENT: there is none of that name, or several with different values. */
-int elf_file_find_symbol(ElfFile *elf, const char *name, uint64_t *ret);
+/*
+ * The value of a symbol in .symtab, of whatever type, and its section, as st_shndx has it (NULL: not asked for). -ENOENT: there
+ * is none of that name, or several that differ.
+ */
+int elf_file_find_symbol(ElfFile *elf, const char *name, uint64_t *ret, unsigned *ret_section);

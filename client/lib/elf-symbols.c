@@ -175,12 +175,10 @@ int elf_file_read_symbols(ElfFile *elf, enum ElfSymbols which, SymbolTable *tabl
         return r;
 }
 
-int elf_file_find_symbol(ElfFile *elf, const char *name, uint64_t *ret) {
+int elf_file_find_symbol(ElfFile *elf, const char *name, uint64_t *ret, unsigned *ret_section) {
         _cleanup_(symbols_done) Symbols symbols;
         _cleanup_free_ char *strings = NULL;
-        uint64_t value = 0;
-        bool found = false;
-        Elf64_Sym symbol;
+        Elf64_Sym symbol, found = { .st_shndx = SHN_UNDEF };
         size_t size;
         int r;
 
@@ -198,15 +196,17 @@ int elf_file_find_symbol(ElfFile *elf, const char *name, uint64_t *ret) {
                 if (r < 0 || symbol.st_name >= size || symbol.st_shndx == SHN_UNDEF ||
                     strcmp(strings + symbol.st_name, name) != 0)
                         continue;
-                if (found && value != symbol.st_value)
+                if (found.st_shndx != SHN_UNDEF &&
+                    (found.st_value != symbol.st_value || found.st_shndx != symbol.st_shndx))
                         return -ENOENT;
-                value = symbol.st_value;
-                found = true;
+                found = symbol;
         }
         if (r < 0)
                 return r;
-        if (!found)
+        if (found.st_shndx == SHN_UNDEF)
                 return -ENOENT;
-        *ret = value;
+        *ret = found.st_value;
+        if (ret_section)
+                *ret_section = found.st_shndx;
         return 0;
 }

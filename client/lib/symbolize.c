@@ -6,6 +6,7 @@
  * wherever this ends early.
  */
 
+#include <elf.h>
 #include <inttypes.h>
 #include <string.h>
 #include <sys/stat.h>
@@ -127,6 +128,20 @@ static bool is_kernel(const RecordedFile *file) {
         return strcmp(file->path, "[kernel]") == 0;
 }
 
+static bool is_module(const RecordedFile *file) {
+        return file->path[0] == '[' && !is_kernel(file);
+}
+
+/*
+ * Of a module's code neither its file nor anybody else knows how far from the first function another one is. What is known is
+ * how far it is from the beginning of its own, which has a name: so these two are its address until the file is there.
+ */
+static int64_t module_address(sqlite3_stmt *row) {
+        int64_t function = row_integer(row, 4, 1, ID_MAX), offset = row_integer(row, 5, 0, UINT32_MAX);
+
+        return function < 1 || offset < 0 ? -1 : function << 32 | offset;
+}
+
 /* In the kernel there are also names for what is at no address. */
 static bool is_marker(sqlite3_stmt *row) {
         return sqlite3_column_bytes(row, 3) > 0 && *(const char *) sqlite3_column_blob(row, 3) == '[';
@@ -136,18 +151,25 @@ static bool is_marker(sqlite3_stmt *row) {
 static int place_row(sqlite3_stmt *row, void *userdata) {
         Symbolize *s = userdata;
         int64_t id = row_integer(row, 0, 1, ID_MAX), file = row_integer(row, 1, 1, (int64_t) s->n_files);
+        int64_t address = sqlite3_column_int64(row, 2);
         const RecordedFile *f;
 
         if (id < 1 || file < 1)
                 return RINGSIDE_E_RECORDING;
         f = &s->files[file - 1];
-        if (sqlite3_column_type(row, 2) != SQLITE_INTEGER ||
-            (f->path[0] != '/' && (!is_kernel(f) || f->build_id_len == 0 || is_marker(row))))
+        if (sqlite3_column_type(row, 2) != SQLITE_INTEGER)
+                return 0;
+        /* What is no file can be found again only where it is known which one it was. */
+        if (f->path[0] != '/' && (f->build_id_len == 0 || sqlite3_column_type(row, 3) == SQLITE_NULL || is_marker(row)))
+                return 0;
+        if (is_module(f))
+                address = module_address(row);
+        if (is_module(f) && address < 0)
                 return 0;
         if (grow(&s->places, s->n_places, &s->n_places_allocated, sizeof(Place)) < 0)
                 return -ENOMEM;
         s->places[s->n_places++] =
-                (Place){ .id = (uint32_t) id, .file = (uint32_t) file, .address = (uint64_t) sqlite3_column_int64(row, 2) };
+                (Place){ .id = (uint32_t) id, .file = (uint32_t) file, .address = (uint64_t) address };
         return 0;
 }
 
@@ -175,7 +197,7 @@ static int load(Symbolize *s) {
                 void *userdata;
         } queries[] = {
                 { "SELECT id,path,device,inode,size,build_id FROM file ORDER BY id", file_row, s },
-                { "SELECT place.id,file,start+offset,CASE kernel WHEN 1 THEN name END FROM place "
+                { "SELECT place.id,file,start+offset,CASE kernel WHEN 1 THEN name END,function.id,offset FROM place "
                   "JOIN function ON function.id=place.function WHERE file IS NOT NULL AND place.id NOT IN (SELECT place FROM place_code)",
                   place_row, s },
                 { "SELECT count(*) FROM source", count_row, &s->n_sources },
@@ -333,12 +355,77 @@ static int open_kernel(const Symbolize *s, const RecordedFile *file, ElfFile **r
         return debug_file_open_kernel(ret, file->build_id, file->build_id_len, release, s->symbol_dir);
 }
 
+static int open_file(const Symbolize *s, const RecordedFile *file, ElfFile **ret) {
+        int r;
+
+        if (is_kernel(file))
+                r = open_kernel(s, file, ret);
+        else if (is_module(file))
+                r = debug_file_open_module(ret, file->build_id, file->build_id_len, s->symbol_dir);
+        else
+                r = recorded_file_open(file, s->recorded, ret);
+        if (r >= 0 || r == -ENOMEM)
+                return r;
+        return file->path[0] == '/' ? -ENOENT : -ENODATA;
+}
+
+static int name_row(sqlite3_stmt *row, void *userdata) {
+        char **name = userdata;
+
+        free(*name);
+        *name = row_string(row, 0);
+        return *name ? 0 : -ENOMEM;
+}
+
+/* Where a function of a module begins, as debug-info.h counts it. -ENOENT: it is not known which one that is. */
+static int find_function(Symbolize *s, ElfFile *elf, uint32_t id, uint64_t *ret) {
+        _cleanup_free_ char *name = NULL;
+        unsigned section;
+        char sql[64];
+        int r;
+
+        (void) snprintf(sql, sizeof(sql), "SELECT name FROM function WHERE id=%" PRIu32, id);
+        r = recording_query(s->recording, sql, name_row, &name, s->error);
+        s->recording->work = INT64_MAX; /* as before: what is written next has no end to it */
+        if (r >= 0)
+                r = name && *name ? elf_file_find_symbol(elf, name, ret, &section) : -ENOENT;
+        if (r < 0)
+                return r;
+        if (section >= SHN_LORESERVE)
+                return -ENOENT;
+        *ret = DEBUG_INFO_SECTION_ADDRESS(section, *ret);
+        return 0;
+}
+
+/* Gives the places of a module the addresses that they have in its file; all that have none get the same. */
+static int count_by_sections(Symbolize *s, Place *places, size_t n) {
+        const RecordedFile *file = &s->files[places[0].file - 1];
+        _cleanup_(elf_file_freep) ElfFile *elf = NULL;
+        int r;
+
+        r = debug_file_open_module(&elf, file->build_id, file->build_id_len, s->symbol_dir);
+        if (r < 0)
+                return r == -ENOMEM ? r : -ENODATA;
+        for (size_t i = 0, end; i < n; i = end) {
+                uint32_t function = (uint32_t) (places[i].address >> 32);
+                uint64_t start;
+
+                r = find_function(s, elf, function, &start);
+                if (r < 0 && r != -ENOENT)
+                        return r;
+                for (end = i; end < n && places[end].address >> 32 == function; end++)
+                        places[end].address = r < 0 ? UINT64_MAX : start + (uint32_t) places[end].address;
+        }
+        qsort(places, n, sizeof(Place), compare_places);
+        return 0;
+}
+
 /* Of the kernel's code a recording says only how far behind its beginning it is; where that was while it ran nobody was told. */
 static int count_from_start(ElfFile *elf, uint64_t *addresses, size_t n) {
         uint64_t start;
         int r;
 
-        r = elf_file_find_symbol(elf, "_stext", &start);
+        r = elf_file_find_symbol(elf, "_stext", &start, NULL);
         if (r < 0)
                 return r;
         if (addresses[n - 1] > UINT64_MAX - start)
@@ -408,6 +495,7 @@ static int read_debug_info(const uint64_t *addresses, DebugLines *lines, void *u
                                         .alt_fd = reading->alt ? elf_file_get_fd(reading->alt) : -1,
                                         .addresses = addresses,
                                         .n_addresses = lines->n_at,
+                                        .relocatable = elf_file_is_relocatable(reading->debug),
                                         .code_start = code_start,
                                 },
                                 &(DebugWorkerOptions){ .deadline = file_deadline(s) });
@@ -429,9 +517,9 @@ static int read_lines(const Symbolize *s, const RecordedFile *file, uint64_t *ad
 
         if (now_ns(CLOCK_MONOTONIC) >= s->deadline)
                 return -ETIMEDOUT;
-        r = is_kernel(file) ? open_kernel(s, file, &elf) : recorded_file_open(file, s->recorded, &elf);
+        r = open_file(s, file, &elf);
         if (r < 0)
-                return r == -ENOMEM ? r : is_kernel(file) ? -ENODATA : -ENOENT;
+                return r;
         if (is_kernel(file)) {
                 r = count_from_start(elf, addresses, lines->n_at);
                 if (r < 0)
@@ -479,14 +567,20 @@ static void count(RingsideSymbolizeStatistics *statistics, int r) {
 }
 
 /* What a file has come to, also where it was not all, is kept. */
-static int symbolize_file(Symbolize *s, const Place *places, size_t n) {
+static int symbolize_file(Symbolize *s, Place *places, size_t n) {
         _cleanup_free_ uint64_t *addresses = calloc(n, sizeof(uint64_t));
         _cleanup_(debug_lines_done) DebugLines lines = {};
         size_t n_addresses = 0;
-        int r;
+        int r = 0;
 
-        if (!addresses)
+        if (is_module(&s->files[places[0].file - 1]))
+                r = count_by_sections(s, places, n);
+        if (!addresses || r == -ENOMEM)
                 return no_memory(s);
+        if (r < 0) {
+                count(&s->statistics, r);
+                return r < -4095 ? r : 0; /* of the recording itself */
+        }
         for (size_t i = 0; i < n; i++)
                 if (i == 0 || places[i].address != places[i - 1].address)
                         addresses[n_addresses++] = places[i].address;

@@ -96,15 +96,17 @@ static void test_find_symbol(_unused_ void **state) {
         const Elf64_Ehdr *header = (const Elf64_Ehdr *) data;
         const Elf64_Shdr *sections = (const Elf64_Shdr *) (data + header->e_shoff);
         uint64_t value = 0, start;
-        unsigned renamed = 0;
+        unsigned renamed = 0, section;
+        Elf64_Sym *renamed_symbol = NULL;
 
         assert_int_equal(elf_file_new_memory(&elf, data, size), 0);
-        assert_int_equal(elf_file_find_symbol(elf, "_start", &start), 0);
+        assert_int_equal(elf_file_find_symbol(elf, "_start", &start, &section), 0);
+        assert_true(section > 0 && section < header->e_shnum && (sections[section].sh_flags & SHF_EXECINSTR));
         assert_int_equal(start, header->e_entry);
-        assert_int_equal(elf_file_find_symbol(elf, "tiny_function", &value), 0);
+        assert_int_equal(elf_file_find_symbol(elf, "tiny_function", &value, NULL), 0);
         assert_true(value >= 0x400000 && value != start);
-        assert_int_equal(elf_file_find_symbol(elf, "tiny", &value), -ENOENT);
-        assert_int_equal(elf_file_find_symbol(elf, "tiny_function2", &value), -ENOENT);
+        assert_int_equal(elf_file_find_symbol(elf, "tiny", &value, NULL), -ENOENT);
+        assert_int_equal(elf_file_find_symbol(elf, "tiny_function2", &value, NULL), -ENOENT);
         for (unsigned i = 0; i < header->e_shnum; i++) {
                 Elf64_Sym *symbols = (Elf64_Sym *) (data + sections[i].sh_offset), *named = NULL;
 
@@ -117,12 +119,18 @@ static void test_find_symbol(_unused_ void **state) {
                 for (size_t k = 0; k < sections[i].sh_size / sizeof(Elf64_Sym); k++)
                         if (symbols[k].st_value == start) {
                                 symbols[k].st_name = named->st_name;
+                                renamed_symbol = &symbols[k];
                                 renamed++;
                         }
         }
         assert_int_equal(renamed, 1);
         assert_int_equal(elf_file_new_memory(&changed, data, size), 0);
-        assert_int_equal(elf_file_find_symbol(changed, "tiny_function", &value), -ENOENT);
+        assert_int_equal(elf_file_find_symbol(changed, "tiny_function", &value, NULL), -ENOENT);
+        /* At the same place it is the same twice, unless that is in another section. */
+        renamed_symbol->st_value = value;
+        assert_int_equal(elf_file_find_symbol(changed, "tiny_function", &value, NULL), 0);
+        renamed_symbol->st_shndx++;
+        assert_int_equal(elf_file_find_symbol(changed, "tiny_function", &value, NULL), -ENOENT);
 }
 
 static void test_32_bit(_unused_ void **state) {

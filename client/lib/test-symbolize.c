@@ -606,6 +606,83 @@ static void test_kernel(void **state) {
         }
 }
 
+static const uint8_t module_id[20] = { 0xbe, 0xef, 0xbe, 0xef, 0xbe, 0xef, 0xbe, 0xef, 0xbe, 0xef,
+                                       0xbe, 0xef, 0xbe, 0xef, 0xbe, 0xef, 0xbe, 0xef, 0xbe, 0xef };
+
+/* A value within its section; 0 is one. */
+static uint64_t value_of(const char *label) {
+        char path[PATH_MAX], line[1024], symbol[512], type;
+        unsigned long long value;
+        bool found = false;
+        FILE *f;
+
+        (void) snprintf(path, sizeof(path), "%s/module.ko.nm", getenv("FIXTURES"));
+        f = fopen(path, "re");
+        assert_non_null(f);
+        while (!found && fgets(line, sizeof(line), f))
+                found = sscanf(line, "%llx %c %511s", &value, &type, symbol) == 3 && strcmp(symbol, label) == 0;
+        (void) fclose(f);
+        assert_true(found);
+        return value;
+}
+
+/* Places in functions of a module: how far they are from its first one is another thing than where they are in its file. */
+static void make_module_recording(const char *path, const uint8_t *build_id) {
+        const struct {
+                const char *function, *label;
+        } places[] = { { "lonely", "at_lonely" }, { "outer", "at_innermost" }, { "nosuch", "at_outer" }, { "outer", "at_outer" } };
+        int64_t thread, file, frame, stack;
+        Store *store = make_store(path, &thread);
+
+        assert_return_code(store_add_file(store, "[module]", 0, 0, 0, build_id, 20, &file), 0);
+        for (size_t i = 0; i < ELEMENTSOF(places); i++) {
+                uint64_t base = strcmp(places[i].function, "outer") == 0 ? 0x40 : 0x4000 * (i + 1);
+                uint64_t offset = value_of(places[i].label) -
+                                  value_of(strcmp(places[i].function, "nosuch") == 0 ? "outer" : places[i].function);
+
+                assert_return_code(store_add_frame(store, file, base + offset, places[i].function, offset, true, &frame), 0);
+                assert_return_code(store_add_stack(store, 0, frame, &stack), 0);
+                assert_return_code(store_add_sample(store, SAMPLE(.time = (int64_t) i, .thread_id = thread, .stack_id = stack,
+                                                                  .kernel_mode = true)), 0);
+        }
+        assert_null(store_free(store));
+}
+
+static void test_module(void **state) {
+        RingsideSymbolizeOptions options = { .size = sizeof(options) };
+        _cleanup_(ringside_recording_freep) RingsideRecording *recording = NULL;
+        _cleanup_(ringside_profile_freep) RingsideProfile *profile = NULL;
+        RingsideSymbolizeStatistics statistics;
+        char symbol_dir[PATH_MAX];
+        Place *place = *state;
+
+        make_module_recording(place->file, vmlinux_id);
+        options.symbol_dir = program(symbol_dir, "kernels");
+        assert_return_code(ringside_symbolize(place->file, &options, &statistics, NULL), 0);
+        assert_int_equal(statistics.places, 4);
+        assert_int_equal(statistics.without, 1);
+        run_sql(place->file, "UPDATE function SET kernel=0"); /* that would be no module */
+        assert_return_code(ringside_symbolize(place->file, &options, &statistics, NULL), 0);
+        assert_int_equal(statistics.places, 0);
+        assert_return_code(unlink(place->file), errno);
+
+        make_module_recording(place->file, module_id);
+        options.symbol_dir = program(symbol_dir, "debug");
+        assert_return_code(ringside_symbolize(place->file, &options, &statistics, NULL), 0);
+        assert_int_equal(statistics.places, 4);
+        assert_int_equal(statistics.found, 3);
+        assert_int_equal(statistics.files, 1);
+        open_profile(place->file, false, &recording, &profile);
+        check_row(profile, RINGSIDE_BY_FUNCTION, "innermost", true, 1, 1);
+        check_row(profile, RINGSIDE_BY_FUNCTION, "outer", false, 1, 2);
+        assert_int_equal(find_row(profile, RINGSIDE_BY_LINE, "innermost", true)->line, 101);
+        assert_int_equal(find_row(profile, RINGSIDE_BY_LINE, "lonely", false)->line, 401);
+        assert_int_equal(find_row(profile, RINGSIDE_BY_LINE, "nosuch", false)->line, 0);
+        assert_int_equal(count_rows(place->file, "line WHERE CAST(name AS TEXT)='outer' AND line IN (302,303)"), 2);
+        assert_int_equal(count_rows(place->file, "frame WHERE address NOT BETWEEN 0 AND 1000000"), 0);
+        assert_int_equal(open_result(place->file), 0);
+}
+
 /* A recording can claim to have been anywhere in it. */
 static void test_hostile_kernel(void **state) {
         static const char *const offsets[] = { "9223372036854775807", "-1", "-9223372036854775807" };
@@ -787,6 +864,7 @@ int main(void) {
                 cmocka_unit_test_setup_teardown(test_zstd, place_setup, place_teardown),
                 cmocka_unit_test_setup_teardown(test_dwz, place_setup, place_teardown),
                 cmocka_unit_test_setup_teardown(test_kernel, place_setup, place_teardown),
+                cmocka_unit_test_setup_teardown(test_module, place_setup, place_teardown),
                 cmocka_unit_test_setup_teardown(test_hostile_kernel, place_setup, place_teardown),
                 cmocka_unit_test_setup_teardown(test_package, place_setup, place_teardown),
                 cmocka_unit_test_setup_teardown(test_table_only, place_setup, place_teardown),

@@ -143,7 +143,7 @@ static int read_plt(void) {
         if (r >= 0)
                 r = elf_file_read_symbols(elf, ELF_SYMTAB, table);
         if (r >= 0)
-                r = elf_file_find_symbol(elf, "_DYNAMIC", &value);
+                r = elf_file_find_symbol(elf, "_DYNAMIC", &value, NULL);
         if (r >= 0)
                 r = elf_plt_new(&plt, elf);
         if (r >= 0)

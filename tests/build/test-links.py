@@ -14,7 +14,7 @@ import sys
 EXPECTED = {
     "helper": {"libbpf", "libsystemd", "libcap", "libseccomp", "libc"},
     "cli": {"libringside", "libjson-c", "libc"},
-    "library": {"libsystemd", "libdw", "liblzma", "libsqlite3", "libz", "libprotobuf-c", "libjson-c", "libc"},
+    "library": {"libsystemd", "libdw", "libelf", "liblzma", "libsqlite3", "libz", "libprotobuf-c", "libjson-c", "libc"},
 }
 # Where a sanitizer is built in.
 IGNORED = {"libasan", "libubsan", "libm", "libgcc_s", "ld-linux-x86-64"}

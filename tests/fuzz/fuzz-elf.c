@@ -67,7 +67,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
         elf_file_get_address(elf, size / 2, &address);
         if (elf_file_get_debuglink(elf, &name, &crc) == 0 && strchr(name, '/'))
                 abort();
-        (void) elf_file_find_symbol(elf, "_stext", &address);
+        (void) elf_file_find_symbol(elf, "_stext", &address, NULL);
         read_symbols(elf, ELF_SYMTAB);
         read_symbols(elf, ELF_DYNSYM);
         read_debugdata(elf);
