@@ -22,6 +22,7 @@
 #define HEADER_SIZE_MAX 4096U
 #define LINES_MAX (1U << 16) /* of one piece of code */
 #define LINES_SIZE_MAX (UINT64_C(4) << 20) /* and bytes of the record that tells them */
+#define RECORD_ALIGNMENT 8U /* less may be behind what a record has */
 /* What V8 adds to the addresses of lines, for the header of the ELF file that perf is to make of the code. */
 #define ELF_HEADER_SIZE 64U
 
@@ -278,7 +279,11 @@ static int add_line(JitDump *dump, const JitLine *line) {
         return 0;
 }
 
-/* Offsets of lines are left as they stand until the code is known whose they are. */
+/*
+ * Offsets of lines are left as they stand until the code is known whose they are. The record must have as many as it says and
+ * end behind them, or none is believed: V8 writes names of files out of memory that it has freed, where zeros may stand by
+ * then, and each is the end of what is read as a name.
+ */
 static int read_debug_info(JitDump *dump, uint64_t offset, uint64_t end) {
         char name[NAME_MAX_];
         uint32_t file = 0;
@@ -299,9 +304,10 @@ static int read_debug_info(JitDump *dump, uint64_t offset, uint64_t end) {
                 r = read_bytes(dump, &offset, end, &line, sizeof(line));
                 if (r >= 0)
                         r = read_name(dump, &offset, end, name, &len);
-                /* Some write more lines than their record has room for, or than anybody needs. */
-                if (r == -EBADMSG)
+                if (r == -EBADMSG) {
+                        dump->n_lines = 0;
                         return 0;
+                }
                 if (r >= 0 && !(len == 1 && (uint8_t) name[0] == 0xff)) {
                         r = jit_code_add_name(dump->code, name, len, &file);
                         any_file = true;
@@ -314,6 +320,8 @@ static int read_debug_info(JitDump *dump, uint64_t offset, uint64_t end) {
                 if (r < 0)
                         return r;
         }
+        if (end - offset >= RECORD_ALIGNMENT)
+                dump->n_lines = 0;
         return 0;
 }
 

@@ -222,18 +222,40 @@ static void test_shifted_lines(_unused_ void **state) {
         assert_line(d, 0x4050, NULL, 0);
 }
 
-static void test_more_lines_than_told(_unused_ void **state) {
-        static const TestLine lines[] = { { 0x1000, 10, "/a.js" } };
-        _cleanup_(jitdump_freep) JitDump *d = NULL;
-        uint64_t n = UINT64_MAX;
+/* A record with another number of lines than it says has none: where one name ends too early, none behind it is a name. */
+static void test_other_number_of_lines(_unused_ void **state) {
+        static const TestLine lines[] = { { 0x1000, 10, "/a.js" }, { 0x1008, 11, "/b.js" } };
+        static const struct {
+                uint64_t n;
+                uint64_t end; /* in the first name; 0: nowhere */
+                unsigned more; /* bytes at the end */
+                bool taken;
+        } cases[] = {
+                { 2, 0, 0, true },  { 2, 0, 7, true },  { 2, 0, 8, false }, { 3, 0, 0, false },
+                { 3, 0, 7, false }, { 1, 0, 0, false }, { 0, 0, 0, false }, { UINT64_MAX, 0, 0, false },
+                { 2, 2, 0, false }, { 2, 2, 7, false }, { 2, 1, 0, false }, { 2, 1, 7, false },
+        };
 
-        dump_header(&dump, 0);
-        dump_debug_info(&dump, 0x1000, lines, 1);
-        memcpy(dump.data + 40 + 16 + 8, &n, sizeof(n));
-        dump_load(&dump, 100, 0x1000, 0x20, 0, "a");
-        d = parse(1);
-        assert_line(d, 0x1000, "/a.js", 10);
-        assert_name(d, 0x1000, 100, "a", 0);
+        for (size_t i = 0; i < ELEMENTSOF(cases); i++) {
+                _cleanup_(jitdump_freep) JitDump *d = NULL;
+                uint32_t size;
+
+                dump_header(&dump, 0);
+                dump_debug_info(&dump, 0x1000, lines, 2);
+                memcpy(dump.data + 40 + 16 + 8, &cases[i].n, sizeof(cases[i].n));
+                if (cases[i].end > 0)
+                        dump.data[40 + 16 + 16 + 16 + cases[i].end] = 0;
+                memcpy(&size, dump.data + 40 + 4, sizeof(size));
+                size += cases[i].more;
+                memcpy(dump.data + 40 + 4, &size, sizeof(size));
+                memset(dump.data + dump.size, 0, cases[i].more);
+                dump.size += cases[i].more;
+                dump_load(&dump, 100, 0x1000, 0x20, 0, "a");
+                d = parse(1);
+                assert_line(d, 0x1000, cases[i].taken ? "/a.js" : NULL, 10);
+                assert_line(d, 0x1008, cases[i].taken ? "/b.js" : NULL, 11);
+                assert_name(d, 0x1000, 100, "a", 0);
+        }
 }
 
 static void test_strange_records(_unused_ void **state) {
@@ -596,7 +618,7 @@ int main(void) {
                 cmocka_unit_test(test_out_of_order),
                 cmocka_unit_test(test_lines),
                 cmocka_unit_test(test_shifted_lines),
-                cmocka_unit_test(test_more_lines_than_told),
+                cmocka_unit_test(test_other_number_of_lines),
                 cmocka_unit_test(test_strange_records),
                 cmocka_unit_test(test_cut_at_every_byte),
                 cmocka_unit_test(test_malformed),

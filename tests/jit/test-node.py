@@ -84,6 +84,13 @@ def check_named(title, recording):
     check(both > 0, f"{title}: {both} samples show who called hot_inner")
 
 
+def check_lines(recording):
+    """What node tells of lines is of its own scripts; a name that it has already freed when it writes it is none."""
+    rows = [row for row in recording.report("line")["rows"] if row["file"] == "[jit]" and row.get("source")]
+    wrong = {row["source"] for row in rows if not row["source"].startswith(("node:", "file:", "/"))}
+    check(not wrong, f"jitdump: lines of {len(rows)} places are of sources, not of {sorted(wrong)}")
+
+
 def check_unnamed(recording):
     """Frames of code that nobody tells of stay, so that who called it and what it calls do not look adjacent."""
     totals, unnamed = shares(recording)
@@ -107,6 +114,7 @@ def main():
         check_named("perf map", recordings["map"])
         check_named("jitdump without a name", recordings["dump"])
         check(not any(name.startswith("jit-") for name in os.listdir(directory)), "jitdump without a name: it has none")
+        check_lines(recordings["dump"])
         check_unnamed(recordings["none"])
     return exit_status()
 
