@@ -60,6 +60,14 @@ def check_callers(title, recording):
     check(wrong == 0, f"{title}: {wrong} samples have another function's name, {right} the right one's")
 
 
+def check_lines(title, recording):
+    """What has a name has the line that was told with it, wherever it was moved to."""
+    rows = [row for row in recording.report("line")["rows"] if row["file"] == "[jit]" and row["name"] in SHARES]
+    named = sum(row["self_samples"] for row in rows)
+    right = sum(row["self_samples"] for row in rows if (row.get("source"), row.get("line")) == (row["name"], len(row["name"])))
+    check(named == right > 0, f"{title}: {right} of {named} samples with a name are at the right line")
+
+
 def main():
     with tempfile.TemporaryDirectory(prefix="ringside-replaced-") as directory:
         os.chmod(directory, 0o777)
@@ -73,6 +81,7 @@ def main():
         for title, recording in recordings.items():
             check_named(title, shares(recording), SHARES)
             check_callers(title, recording)
+            check_lines(title, recording)
 
         check_named("forked", shares(forked), FORKED)
         check_callers("forked", forked)

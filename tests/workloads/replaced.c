@@ -49,14 +49,32 @@ static void put_prefix(uint32_t id, uint32_t size) {
         put_u32(id);
         put_u32(16 + size);
         put_u64((uint64_t) now.tv_sec * 1000000000u + (uint64_t) now.tv_nsec);
+}
+
+static void put_ids(void) {
         put_u32((uint32_t) getpid());
         put_u32((uint32_t) getpid());
+}
+
+/* All of it is at one line of a source of that name: as many as the name has letters. */
+static void put_line(const char *code, const char *name) {
+        size_t len = strlen(name) + 1;
+
+        put_prefix(2, (uint32_t) (32 + len));
+        put_u64((uintptr_t) code);
+        put_u64(1);
+        put_u64((uintptr_t) code);
+        put_u32((uint32_t) strlen(name));
+        put_u32(0);
+        put(name, len);
 }
 
 static void put_load(const char *code, uint64_t index, const char *name) {
         size_t size = (size_t) (made_end - made_start);
 
+        put_line(code, name);
         put_prefix(0, (uint32_t) (40 + strlen(name) + 1 + size));
+        put_ids();
         put_u64((uintptr_t) code);
         put_u64((uintptr_t) code);
         put_u64(size);
@@ -68,6 +86,7 @@ static void put_load(const char *code, uint64_t index, const char *name) {
 
 static void put_move(const char *from, const char *to, uint64_t index) {
         put_prefix(1, 48);
+        put_ids();
         put_u64((uintptr_t) to);
         put_u64((uintptr_t) from);
         put_u64((uintptr_t) to);
