@@ -447,6 +447,7 @@ static void test_no_build_id(void **state) {
                 assert_int_equal(statistics.missing, cases[i].found == 0);
                 assert_return_code(unlink(place->file), errno);
         }
+        assert_return_code(setenv("XDG_CACHE_HOME", "/dev/null", 1), errno);
 }
 
 /* A copy whose sections named so, or all, claim to be compressed in another way than they are. */
@@ -708,24 +709,27 @@ static void test_hostile_kernel(void **state) {
         }
 }
 
-/* Where libdw reads packages, nothing is told of them. */
+/* Where libdw reads packages, nothing is told of them; with a cache as without. */
 static void test_package(void **state) {
         static const char *const programs[] = { "dwp-4", "dwp-5", "split-lost", "types" };
         Place *place = *state;
 
-        for (size_t i = 0; i < ELEMENTSOF(programs); i++) {
+        for (size_t i = 0; i < 2 * ELEMENTSOF(programs); i++) {
+                const char *name = programs[i % ELEMENTSOF(programs)];
                 RingsideSymbolizeStatistics statistics;
 
-                make_recording(place->file, programs[i], NULL);
+                assert_return_code(setenv("XDG_CACHE_HOME", i < ELEMENTSOF(programs) ? "/dev/null" : place->dir, 1), errno);
+                make_recording(place->file, name, NULL);
                 symbolize(place->file, &statistics);
                 assert_int_equal(statistics.found, 2);
-                if (i >= 2)
+                if (strncmp(name, "dwp", 3) != 0)
                         assert_int_equal(statistics.dwp, 0);
                 else
                         assert_int_equal(count_rows(place->file, "line WHERE depth=0 AND CAST(name AS TEXT)='innermost'"),
                                          statistics.dwp == 0);
                 assert_return_code(unlink(place->file), errno);
         }
+        assert_return_code(setenv("XDG_CACHE_HOME", "/dev/null", 1), errno);
 }
 
 /* Line tables alone; in the last one they cannot be told from those of what was thrown away. */
