@@ -889,6 +889,46 @@ static void test_hostile_files(_unused_ void **state) {
         assert_true(sound > 20);
 }
 
+/* A relocatable one is changed by its relocations, which are as hostile as the rest. */
+static void test_hostile_module(_unused_ void **state) {
+        uint64_t addresses[16], random = 88172645463325252U;
+        _cleanup_free_ uint8_t *bytes = NULL;
+        size_t n;
+
+        for (size_t i = 0; i < ELEMENTSOF(addresses); i++)
+                addresses[i] = DEBUG_INFO_SECTION_ADDRESS(i + 1, 8);
+        read_bytes_of("module.ko", &bytes, &n);
+        for (size_t round = 0; round < 80; round++) {
+                _cleanup_free_ uint8_t *changed = malloc(n);
+                _cleanup_(debug_lines_done) DebugLines lines = {};
+                _cleanup_close_ int fd = memfd_create("hostile", MFD_CLOEXEC);
+                size_t size = round < 40 ? n * round / 40 : n;
+                int r;
+
+                assert_non_null(changed);
+                memcpy(changed, bytes, n);
+                for (size_t k = 0; k < 64 && round >= 40; k++) {
+                        random ^= random << 13;
+                        random ^= random >> 7;
+                        random ^= random << 17;
+                        changed[64 + random % (n - 64)] = (uint8_t) (random >> 32);
+                }
+                assert_return_code(fd, errno);
+                assert_int_equal(write(fd, changed, size), size);
+                assert_return_code(debug_lines_init(&lines, ELEMENTSOF(addresses)), 0);
+                r = debug_worker_run(&lines,
+                                     &(DebugInfoRequest){
+                                             .fd = fd,
+                                             .alt_fd = -1,
+                                             .addresses = addresses,
+                                             .n_addresses = ELEMENTSOF(addresses),
+                                             .relocatable = true,
+                                     },
+                                     &(DebugWorkerOptions){ .deadline = now_ns(CLOCK_MONOTONIC) + LONG });
+                assert_true(r == 0 || r == -EBADMSG || r == -ENODATA || r == -EFBIG || r == -ENOMEM);
+        }
+}
+
 int main(void) {
         static const struct CMUnitTest tests[] = {
                 cmocka_unit_test(test_c),
@@ -917,6 +957,7 @@ int main(void) {
                 cmocka_unit_test(test_too_deep),
                 cmocka_unit_test(test_too_much),
                 cmocka_unit_test(test_hostile_files),
+                cmocka_unit_test(test_hostile_module),
         };
 
         return cmocka_run_group_tests(tests, NULL, NULL);
