@@ -309,7 +309,7 @@ const char *jit_code_find_line(const JitCode *code, uint64_t address, uint64_t t
         const JitLine *lines;
         size_t low = 0, high;
 
-        if (!piece)
+        if (!piece || piece->n_lines == 0)
                 return NULL;
         lines = code->lines + piece->first_line;
         high = piece->n_lines;
