@@ -118,8 +118,8 @@ static int symbols_open(Symbols *ret, ElfFile *elf, enum ElfSymbols which) {
         return ret->buffer ? 0 : -ENOMEM;
 }
 
-/* To be called for 0, 1, 2, ..., n - 1. */
-static int symbols_read(Symbols *symbols, uint64_t i, Elf64_Sym *ret) {
+/* To be called for 0, 1, 2, ..., n - 1. Inlined, since a call for each of a hundred thousand is a tenth of what they take. */
+static inline __attribute__((always_inline)) int symbols_read(Symbols *symbols, uint64_t i, Elf64_Sym *ret) {
         const uint8_t *p = symbols->buffer + i % CHUNK * symbols->entry;
         Elf32_Sym s32;
         int r;
