@@ -11,7 +11,8 @@
  * FAKE_CHILD_MS=N: a descendant lives for N ms after the start.
  * FAKE_PROGRAM=hidden, leaves: nothing is told of targets, or that they go out of sight at once.
  * FAKE_BAD_FP=1: every stack ends for want of frame pointers.
- * FAKE_LINES=hang, late: looking up lines takes for ever, or there was no time for all.
+ * FAKE_LINES=hang, late, unread: looking up lines takes for ever, or there was no time for all, or there are files that
+ * cannot be read.
  * FAKE_LOG=FILE: what was asked for, line by line.
  */
 
@@ -89,6 +90,7 @@ static int fail(RingsideSession *s, int code, const char *text, const char *hint
 int ringside_symbolize(const char *path, const RingsideSymbolizeOptions *options, RingsideSymbolizeStatistics *ret,
                        RingsideError *error) {
         int (*real)(const char *, const RingsideSymbolizeOptions *, RingsideSymbolizeStatistics *, RingsideError *);
+        int r;
 
         note("lines within %" PRIu64 " ms\n", options->timeout / 1000000);
         note("symbolize\n");
@@ -99,7 +101,12 @@ int ringside_symbolize(const char *path, const RingsideSymbolizeOptions *options
         while (is("FAKE_LINES", "hang"))
                 (void) poll(NULL, 0, -1);
         real = (__typeof__(real)) dlsym(RTLD_NEXT, "ringside_symbolize");
-        return real(path, options, ret, error);
+        r = real(path, options, ret, error);
+        if (r >= 0 && is("FAKE_LINES", "unread")) {
+                ret->zstd = 1;
+                ret->dwp = 2;
+        }
+        return r;
 }
 
 int ringside_session_new(RingsideSession **ret) {

@@ -1228,6 +1228,16 @@ class Recording(FakeTest):
             self.assertIn(name.encode(), err)
             self.assertTrue(self.info(name)["finished"])
 
+    def test_files_without_lines(self):
+        """Which have them, but not for us."""
+        self.env["FAKE_LINES"] = "unread"
+        told = ("1 file compressed with zstd, which this libelf does not read",
+                "2 files with inlined functions in a .dwp file, which this libdw does not read")
+        err = self.record("--", "true").stderr.decode()
+        for text in told:
+            self.assertIn(f"ringside: {text}\n", err)
+        self.assertEqual(self.record("-q", "--", "true").stderr, b"")
+
     def test_second_interrupt_is_at_once(self):
         self.assertEqual(self.signalled(signal.SIGINT, command=self.outlives("trap '' INT;"), again=True)[0], 130)
         self.assertFalse(os.path.exists(self.path("gone")))
