@@ -498,10 +498,10 @@ static void test_memory(_unused_ void **state) {
         assert_int_equal(memory.used, 0);
 }
 
-/* Of a record of lines that has more bytes than anybody needs the first are read. */
+/* Of a record of lines that has more bytes than anybody needs no more are read, and none is believed. */
 static void test_many_bytes_of_lines(_unused_ void **state) {
+        JitMemory memory = { .max = SIZE_MAX }; /* outlives the dump */
         _cleanup_(jitdump_freep) JitDump *d = NULL;
-        JitMemory memory = { .max = SIZE_MAX };
         int fd = large_file(0);
         static char name[800000];
         const uint64_t n = 12;
@@ -528,6 +528,7 @@ static void test_many_bytes_of_lines(_unused_ void **state) {
         assert_int_equal(jitdump_new_take_fd(&d, fd, 0, &memory), 0);
         assert_int_equal(jitdump_update(d, &same_clock, UINT64_MAX), 1);
         assert_name(d, 0x1000, 100, "a", 0);
+        assert_line(d, 0x1000, NULL, 0);
         assert_in_range(memory.used, 5 * 8192, n * 8192); /* names are kept */
 }
 
