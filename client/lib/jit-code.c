@@ -305,7 +305,7 @@ bool jit_code_is_same(const JitCode *code, uint64_t address, uint64_t first, uin
 }
 
 const char *jit_code_find_line(const JitCode *code, uint64_t address, uint64_t time, uint32_t *ret_line) {
-        const Piece *piece = find(code, address, time);
+        const Piece *piece = code->n_lines > 0 ? find(code, address, time) : NULL; /* few JITs tell any */
         const JitLine *lines;
         size_t low = 0, high;
 

@@ -346,6 +346,10 @@ static int write_lines(Symbolize *s, const DebugLines *lines, const Place *place
 
 /* ---- files ---- */
 
+static uint64_t file_deadline(const Symbolize *s) {
+        return MIN(s->deadline, now_ns(CLOCK_MONOTONIC) + s->file_timeout);
+}
+
 static int open_kernel(const Symbolize *s, const RecordedFile *file, ElfFile **ret) {
         const char *kernel = s->recording->info.kernel;
         _cleanup_free_ char *release = strndup(kernel, strcspn(kernel, " "));
@@ -397,10 +401,14 @@ static int find_function(Symbolize *s, ElfFile *elf, uint32_t id, uint64_t *ret)
         return 0;
 }
 
-/* Gives the places of a module the addresses that they have in its file; all that have none get the same. */
+/*
+ * Gives the places of a module the addresses that they have in its file; all that have none get the same. Each function is
+ * looked for among all symbols, and a recording can claim to have any number of them.
+ */
 static int count_by_sections(Symbolize *s, Place *places, size_t n) {
         const RecordedFile *file = &s->files[places[0].file - 1];
         _cleanup_(elf_file_freep) ElfFile *elf = NULL;
+        uint64_t deadline = file_deadline(s);
         int r;
 
         r = debug_file_open_module(&elf, file->build_id, file->build_id_len, s->symbol_dir);
@@ -410,6 +418,8 @@ static int count_by_sections(Symbolize *s, Place *places, size_t n) {
                 uint32_t function = (uint32_t) (places[i].address >> 32);
                 uint64_t start;
 
+                if (now_ns(CLOCK_MONOTONIC) >= deadline)
+                        return -ETIMEDOUT;
                 r = find_function(s, elf, function, &start);
                 if (r < 0 && r != -ENOENT)
                         return r;
@@ -440,10 +450,6 @@ static int has_debug_info(ElfFile *elf) {
         int r = elf_file_has_section(elf, ".debug_info");
 
         return r != 0 ? r : elf_file_has_section(elf, ".zdebug_info");
-}
-
-static uint64_t file_deadline(const Symbolize *s) {
-        return MIN(s->deadline, now_ns(CLOCK_MONOTONIC) + s->file_timeout);
 }
 
 /*
@@ -548,8 +554,8 @@ static bool has_package(const RecordedFile *file) {
         char path[STORE_PATH_MAX + 8];
         struct stat st;
 
-        return snprintf(path, sizeof(path), "%s.dwp", file->path) < (int) sizeof(path) && stat(path, &st) == 0 &&
-               S_ISREG(st.st_mode);
+        return file->path[0] == '/' && snprintf(path, sizeof(path), "%s.dwp", file->path) < (int) sizeof(path) &&
+               stat(path, &st) == 0 && S_ISREG(st.st_mode);
 }
 
 static void count(RingsideSymbolizeStatistics *statistics, int r) {

@@ -139,7 +139,10 @@ def check_modes(recording, kernel):
     named, = db.execute("SELECT count(*) FROM sample JOIN stack ON stack.id=sample.stack JOIN frame ON frame.id=frame "
                         "WHERE sample.kernel=1 AND frame.kernel=1 AND frame.symbol IS NOT NULL").fetchone()
     meta = dict(db.execute("SELECT key, value FROM meta"))
+    build_id, = db.execute("SELECT build_id FROM file WHERE CAST(path AS TEXT)='[kernel]'").fetchone()
     db.close()
+    with open("/sys/kernel/notes", "rb") as f:
+        check(build_id and b"GNU\0" + build_id in f.read(), "the kernel's build id is this one's")
     check(mode == kernel, f"{mode} samples of kernel mode, {kernel} with a kernel function innermost")
     check(named >= 0.99 * mode, f"{named} of them have a name")
     check(meta["kernel_frames"] == "yes", f"kernel_frames is '{meta['kernel_frames']}'")
