@@ -50,6 +50,6 @@ char *summary_names_text(char *dst, size_t size, const RingsideRecordingInfo *in
 char *summary_missed_text(char *dst, size_t size, const RingsideRecordingInfo *info);
 /* Behind a number of files, of which there is more than what was made of them. */
 #define SUMMARY_ZSTD(files) files " compressed with zstd, which this libelf does not read"
-#define SUMMARY_DWP(files) files " with inlined functions in a .dwp file, which this libdw does not read"
+#define SUMMARY_DWP(files) files " with inlined functions in a .dwp file, which is not read"
 /* Processes that should have been followed, and were not; NULL where there were none. */
 char *summary_untracked_text(char *dst, size_t size, const RingsideRecordingInfo *info);

@@ -411,7 +411,7 @@ typedef struct RingsideSymbolizeStatistics {
         uint64_t refused; /* it is malformed, of a kind that is not known, or too much */
         uint64_t late;    /* there was no time for them, or not for all of it */
         uint64_t zstd;    /* it is compressed so, and this libelf cannot read that; lines may be known all the same */
-        uint64_t dwp;     /* what is inlined is in FILE.dwp, and this libdw cannot read that; lines are known */
+        uint64_t dwp;     /* what is inlined is in FILE.dwp, which is not read; lines are known */
 } RingsideSymbolizeStatistics;
 
 /*

@@ -1232,7 +1232,7 @@ class Recording(FakeTest):
         """Which have them, but not for us."""
         self.env["FAKE_LINES"] = "unread"
         told = ("1 file compressed with zstd, which this libelf does not read",
-                "2 files with inlined functions in a .dwp file, which this libdw does not read")
+                "2 files with inlined functions in a .dwp file, which is not read")
         err = self.record("--", "true").stderr.decode()
         for text in told:
             self.assertIn(f"ringside: {text}\n", err)
