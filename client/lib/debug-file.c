@@ -164,6 +164,12 @@ int debug_file_open_module(ElfFile **ret, const uint8_t *id, size_t len, const c
         return root_fd < 0 ? -errno : open_by_build_id(ret, elf_file_new_alt_take_fd, id, len, root_fd, symbol_dir);
 }
 
+int debug_file_open_by_id(ElfFile **ret, const uint8_t *id, size_t len, const char *symbol_dir) {
+        _cleanup_close_ int root_fd = open("/", O_PATH | O_DIRECTORY | O_CLOEXEC);
+
+        return root_fd < 0 ? -errno : open_by_build_id(ret, elf_file_new_take_fd, id, len, root_fd, symbol_dir);
+}
+
 /* A name, relative to the directory of the file that has it, and a build id behind its final 0. */
 typedef struct AltLink {
         char *name;
@@ -213,12 +219,13 @@ static int open_alt_by_name(ElfFile **ret, ElfFile *elf, const AltLink *link, in
         return 0;
 }
 
-int debug_file_open_alt(ElfFile **ret, ElfFile *elf, const char *symbol_dir) {
+int debug_file_open_alt(ElfFile **ret, ElfFile *elf, const char *symbol_dir, DebugFileId *ret_id) {
         _cleanup_close_ int root_fd = -1;
         AltLink link = {};
         int r;
 
         r = elf_file_has_section(elf, ".gnu_debugaltlink");
+        ret_id->len = 0;
         if (r <= 0) {
                 *ret = NULL;
                 return r;
@@ -229,6 +236,8 @@ int debug_file_open_alt(ElfFile **ret, ElfFile *elf, const char *symbol_dir) {
         r = read_alt_link(elf, &link);
         if (r < 0)
                 return r;
+        memcpy(ret_id->id, link.id, link.id_len);
+        ret_id->len = link.id_len;
         r = open_by_build_id(ret, elf_file_new_alt_take_fd, link.id, link.id_len, root_fd, symbol_dir);
         if (r < 0 && r != -ENOMEM)
                 r = open_alt_by_name(ret, elf, &link, root_fd);

@@ -27,7 +27,7 @@ typedef void (*DebuginfodFunc)(uint64_t done, uint64_t total, void *userdata);
 typedef struct DebuginfodRequest {
         const uint8_t *id;
         size_t id_len;
-        bool alt;          /* what dwz has made of several is wanted: elf_file_new_alt_take_fd() */
+        bool alt;          /* what dwz has made of several is wanted, or a kernel's module: elf_file_new_alt_take_fd() */
         uint64_t deadline; /* ns CLOCK_MONOTONIC, for all that is asked; UINT64_MAX: none */
 } DebuginfodRequest;
 

@@ -400,6 +400,15 @@ typedef struct RingsideSymbolizeOptions {
          * bounded, if its file system does not answer.
          */
         uint64_t timeout;
+        /*
+         * Of debuginfod servers to ask for what is not here, separated by spaces; "": none, but what was fetched before is
+         * looked for; NULL: not even that. The environment is not asked, but for DEBUGINFOD_CACHE_PATH and the like.
+         */
+        const char *debuginfod_urls;
+        uint64_t fetch_timeout; /* ns that a server may take for one file, then it is given up on; 0: 60 s */
+        /* Called while a server is waited for; path: of the recorded file; total: bytes, 0: not known. NULL: nobody is told. */
+        void (*fetch_progress)(const char *path, uint64_t done, uint64_t total, void *userdata);
+        void *userdata;
 } RingsideSymbolizeOptions;
 
 typedef struct RingsideSymbolizeStatistics {
@@ -412,6 +421,13 @@ typedef struct RingsideSymbolizeStatistics {
         uint64_t late;    /* there was no time for them, or not for all of it */
         uint64_t zstd;    /* it is compressed so, and this libelf cannot read that; lines may be known all the same */
         uint64_t dwp;     /* what is inlined is in FILE.dwp, which is not read; lines are known */
+        uint64_t asked;   /* that servers were asked for, which are not those above: and of these: */
+        uint64_t fetched; /* came, and are what was asked for */
+        uint64_t unknown; /* are on no server */
+        uint64_t failed;  /* no server could be reached, or it sent something else, or too much */
+        uint64_t given_up; /* took too long */
+        uint64_t not_asked; /* that they were not asked for, since the last had come to nothing */
+        bool no_debuginfod; /* servers could not be asked: libdebuginfod is not installed, or was not when this was built */
 } RingsideSymbolizeStatistics;
 
 /*

@@ -13,6 +13,7 @@
 
 #include "debug-file.h"
 #include "debug-worker.h"
+#include "debuginfod.h"
 #include "error.h"
 #include "lines-cache.h"
 #include "recorded-file.h"
@@ -22,6 +23,7 @@
 
 #define NSEC_PER_SEC UINT64_C(1000000000)
 #define FILE_TIMEOUT (20 * NSEC_PER_SEC)
+#define FETCH_TIMEOUT (60 * NSEC_PER_SEC)
 #define ID_MAX INT32_MAX
 #define BUSY_BEGIN_MS 100
 #define BUSY_COMMIT_MS 5000
@@ -48,6 +50,9 @@ typedef struct Symbolize {
         __int128 recorded;               /* ns CLOCK_REALTIME: when the recording ended */
         RingsideSymbolizeStatistics statistics;
         RingsideError *error;
+        Debuginfod debuginfod;
+        const RingsideSymbolizeOptions *options;
+        const char *fetching; /* the path of the file whose debug information is asked for */
 
         RecordedFile *files; /* by id - 1 */
         size_t n_files, n_files_allocated;
@@ -373,6 +378,28 @@ static int open_file(const Symbolize *s, const RecordedFile *file, ElfFile **ret
         return file->path[0] == '/' ? -ENOENT : -ENODATA;
 }
 
+static void tell_progress(uint64_t done, uint64_t total, void *userdata) {
+        const Symbolize *s = userdata;
+
+        s->options->fetch_progress(s->fetching, done, total, s->options->userdata);
+}
+
+static int fetch(Symbolize *s, const RecordedFile *file, const DebuginfodRequest *request, ElfFile **ret) {
+        s->fetching = file->path;
+        return debuginfod_open(&s->debuginfod, request, ret);
+}
+
+static int fetch_debug(Symbolize *s, const RecordedFile *file, ElfFile **ret) {
+        return fetch(s, file,
+                     &(DebuginfodRequest){
+                             .id = file->build_id,
+                             .id_len = file->build_id_len,
+                             .alt = is_module(file),
+                             .deadline = s->deadline,
+                     },
+                     ret);
+}
+
 static int name_row(sqlite3_stmt *row, void *userdata) {
         char **name = userdata;
 
@@ -408,12 +435,15 @@ static int find_function(Symbolize *s, ElfFile *elf, uint32_t id, uint64_t *ret)
 static int count_by_sections(Symbolize *s, Place *places, size_t n) {
         const RecordedFile *file = &s->files[places[0].file - 1];
         _cleanup_(elf_file_freep) ElfFile *elf = NULL;
-        uint64_t deadline = file_deadline(s);
+        uint64_t deadline;
         int r;
 
-        r = debug_file_open_module(&elf, file->build_id, file->build_id_len, s->symbol_dir);
+        r = open_file(s, file, &elf);
+        if (r == -ENODATA)
+                r = fetch_debug(s, file, &elf);
         if (r < 0)
                 return r == -ENOMEM ? r : -ENODATA;
+        deadline = file_deadline(s);
         for (size_t i = 0, end; i < n; i = end) {
                 uint32_t function = (uint32_t) (places[i].address >> 32);
                 uint64_t start;
@@ -452,10 +482,14 @@ static int has_debug_info(ElfFile *elf) {
         return r != 0 ? r : elf_file_has_section(elf, ".zdebug_info");
 }
 
-/*
- * elf itself, or the file that has its debug information: *ret_separate, NULL at first. Line tables alone are better than
- * nothing. -ENODATA: there is none.
- */
+/* The same. Line tables alone are better than nothing. */
+static int has_lines(ElfFile *elf) {
+        int r = has_debug_info(elf);
+
+        return r != 0 ? r : elf_file_has_section(elf, ".debug_line");
+}
+
+/* elf itself, or the file that has its debug information: *ret_separate, NULL at first. -ENODATA: there is none here. */
 static int find_debug_info(const Symbolize *s, const RecordedFile *file, ElfFile *elf, ElfFile **ret_separate) {
         int r;
 
@@ -471,9 +505,7 @@ static int find_debug_info(const Symbolize *s, const RecordedFile *file, ElfFile
         if (r == -ENOMEM || r == -ETIMEDOUT)
                 return r;
         if (r >= 0) {
-                r = has_debug_info(*ret_separate);
-                if (r == 0)
-                        r = elf_file_has_section(*ret_separate, ".debug_line");
+                r = has_lines(*ret_separate);
                 if (r != 0)
                         return MIN(r, 0);
                 *ret_separate = elf_file_free(*ret_separate);
@@ -482,26 +514,86 @@ static int find_debug_info(const Symbolize *s, const RecordedFile *file, ElfFile
         return r == 0 ? -ENODATA : MIN(r, 0);
 }
 
+/* What is read of a file: it itself, where it is there, its debug information, where that is in another, and what both refer to. */
+typedef struct Opened {
+        ElfFile *program, *separate, *alt; /* each may be NULL */
+} Opened;
+
+static void opened_done(Opened *o) {
+        elf_file_free(o->program);
+        elf_file_free(o->separate);
+        elf_file_free(o->alt);
+}
+
+static ElfFile *opened_get_debug(const Opened *o) {
+        return o->separate ?: o->program;
+}
+
+/* What is on this machine. -ENOENT: neither the file nor any with its build id; -ENODATA: none has debug information. */
+static int open_here(const Symbolize *s, const RecordedFile *file, Opened *o) {
+        int r;
+
+        r = open_file(s, file, &o->program);
+        if (r >= 0)
+                return find_debug_info(s, file, o->program, &o->separate);
+        if (r != -ENOENT)
+                return r;
+        r = debug_file_open_by_id(&o->separate, file->build_id, file->build_id_len, s->symbol_dir);
+        if (r < 0)
+                return r == -ENOMEM ? r : -ENOENT;
+        r = has_lines(o->separate);
+        if (r == 0)
+                o->separate = elf_file_free(o->separate);
+        return r == 0 ? -ENODATA : MIN(r, 0);
+}
+
+static int open_debug(Symbolize *s, const RecordedFile *file, Opened *o) {
+        int r, k;
+
+        r = open_here(s, file, o);
+        if (r != -ENOENT && r != -ENODATA)
+                return r;
+        k = fetch_debug(s, file, &o->separate);
+        if (k < 0)
+                return k == -ENOMEM ? k : r;
+        r = has_lines(o->separate);
+        return r == 0 ? -ENODATA : MIN(r, 0);
+}
+
+/* Names that are in a file which is not there would be missing, or another's. */
+static int open_alt(Symbolize *s, const RecordedFile *file, Opened *o) {
+        DebugFileId id;
+        int r;
+
+        r = debug_file_open_alt(&o->alt, opened_get_debug(o), s->symbol_dir, &id);
+        if (r == -ENOENT)
+                r = fetch(s, file, &(DebuginfodRequest){ .id = id.id, .id_len = id.len, .alt = true, .deadline = s->deadline },
+                          &o->alt);
+        return r < 0 && r != -ENOMEM ? -ENODATA : r;
+}
+
 typedef struct Reading {
         const Symbolize *symbolize;
-        const ElfFile *program, *debug, *alt;
+        const Opened *opened;
 } Reading;
 
 static int read_debug_info(const uint64_t *addresses, DebugLines *lines, void *userdata) {
         const Reading *reading = userdata;
         const Symbolize *s = reading->symbolize;
+        const Opened *o = reading->opened;
+        const ElfFile *debug = opened_get_debug(o);
         uint64_t code_start = 0, code_end;
 
         if (now_ns(CLOCK_MONOTONIC) >= s->deadline)
                 return -ETIMEDOUT;
-        (void) elf_file_get_code(reading->program, &code_start, &code_end);
+        (void) elf_file_get_code(o->program ?: debug, &code_start, &code_end);
         return debug_worker_run(lines,
                                 &(DebugInfoRequest){
-                                        .fd = elf_file_get_fd(reading->debug),
-                                        .alt_fd = reading->alt ? elf_file_get_fd(reading->alt) : -1,
+                                        .fd = elf_file_get_fd(debug),
+                                        .alt_fd = o->alt ? elf_file_get_fd(o->alt) : -1,
                                         .addresses = addresses,
                                         .n_addresses = lines->n_at,
-                                        .relocatable = elf_file_is_relocatable(reading->debug),
+                                        .relocatable = elf_file_is_relocatable(debug),
                                         .code_start = code_start,
                                 },
                                 &(DebugWorkerOptions){ .deadline = file_deadline(s) });
@@ -515,36 +607,27 @@ static bool is_any_known(const DebugLines *lines) {
 }
 
 /* addresses: lines->n_at, ascending; those of the kernel become what they are in its file. */
-static int read_lines(const Symbolize *s, const RecordedFile *file, uint64_t *addresses, DebugLines *lines) {
-        _cleanup_(elf_file_freep) ElfFile *elf = NULL, *separate = NULL, *alt = NULL;
-        Reading reading = { .symbolize = s };
-        ElfFile *debug;
+static int read_lines(Symbolize *s, const RecordedFile *file, uint64_t *addresses, DebugLines *lines) {
+        _cleanup_(opened_done) Opened o = {};
         int r;
 
         if (now_ns(CLOCK_MONOTONIC) >= s->deadline)
                 return -ETIMEDOUT;
-        r = open_file(s, file, &elf);
+        r = open_debug(s, file, &o);
         if (r < 0)
                 return r;
         if (is_kernel(file)) {
-                r = count_from_start(elf, addresses, lines->n_at);
+                r = count_from_start(opened_get_debug(&o), addresses, lines->n_at);
                 if (r < 0)
                         return r == -ENOENT ? -ENODATA : r;
         }
-        r = find_debug_info(s, file, elf, &separate);
+        r = open_alt(s, file, &o);
         if (r < 0)
                 return r;
-        debug = separate ?: elf;
-        /* Names that are in a file which is not there would be missing, or another's. */
-        r = debug_file_open_alt(&alt, debug, s->symbol_dir);
-        if (r < 0)
-                return r == -ENOMEM ? r : -ENODATA;
-        reading.program = elf;
-        reading.debug = debug;
-        reading.alt = alt;
-        r = lines_cache_get(s->cache, debug, addresses, lines, read_debug_info, &reading);
+        r = lines_cache_get(s->cache, opened_get_debug(&o), addresses, lines, read_debug_info,
+                            &(Reading){ .symbolize = s, .opened = &o });
         /* What libdw cannot uncompress is to it as if it was not there. */
-        if ((r == -ENODATA || r == -EBADMSG) && elf_file_is_zstd(debug, ".debug_info"))
+        if ((r == -ENODATA || r == -EBADMSG) && elf_file_is_zstd(opened_get_debug(&o), ".debug_info"))
                 return -EOPNOTSUPP;
         return r == -ENODATA && is_any_known(lines) ? 0 : r;
 }
@@ -570,6 +653,16 @@ static void count(RingsideSymbolizeStatistics *statistics, int r) {
                 statistics->zstd++;
         else if (r < 0)
                 statistics->refused++;
+}
+
+static void copy_counts(RingsideSymbolizeStatistics *ret, const Debuginfod *debuginfod) {
+        ret->asked = debuginfod->asked;
+        ret->fetched = debuginfod->fetched;
+        ret->unknown = debuginfod->unknown;
+        ret->failed = debuginfod->failed;
+        ret->given_up = debuginfod->given_up;
+        ret->not_asked = debuginfod->not_asked;
+        ret->no_debuginfod = debuginfod->is_missing;
 }
 
 /* What a file has come to, also where it was not all, is kept. */
@@ -634,14 +727,23 @@ int ringside_symbolize(const char *path, const RingsideSymbolizeOptions *options
                 memcpy(&o, options, MIN(options->size, sizeof(o)));
         s.symbol_dir = o.symbol_dir ?: "/usr/lib/debug";
         s.file_timeout = o.file_timeout ?: FILE_TIMEOUT;
+        s.options = &o;
+        s.debuginfod = (Debuginfod){
+                .urls = o.debuginfod_urls,
+                .timeout = o.fetch_timeout ?: FETCH_TIMEOUT,
+                .progress = o.fetch_progress ? tell_progress : NULL,
+                .userdata = &s,
+        };
         if (lines_cache_new(&s.cache, NULL, LINES_CACHE_SIZE_MAX) == -ENOMEM)
                 return no_memory(&s);
         s.deadline = o.timeout > 0 ? now_ns(CLOCK_MONOTONIC) + o.timeout : UINT64_MAX;
         r = recording_open_for_update(&s.recording, path, error);
         if (r >= 0)
                 r = symbolize(&s);
-        if (r >= 0)
+        if (r >= 0) {
+                copy_counts(&s.statistics, &s.debuginfod);
                 *ret = s.statistics;
+        }
         symbolize_done(&s);
         return r;
 }

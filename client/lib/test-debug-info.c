@@ -313,19 +313,20 @@ static void test_separate_late(_unused_ void **state) {
 }
 
 static void test_dwz(_unused_ void **state) {
-        _cleanup_(elf_file_freep) ElfFile *elf = NULL, *moved = NULL, *alt = NULL;
+        _cleanup_(elf_file_freep) ElfFile *elf = NULL, *moved = NULL, *common = NULL, *alt = NULL;
         char symbol_dir[PATH_MAX];
+        DebugFileId id;
 
         if (!is_there("dwz-one"))
                 skip();
         elf = open_elf("dwz-one");
-        assert_return_code(debug_file_open_alt(&alt, elf, "/nonexistent"), 0);
-        assert_non_null(alt);
-        check_c("dwz-one", elf, alt);
+        assert_return_code(debug_file_open_alt(&common, elf, "/nonexistent", &id), 0);
+        assert_non_null(common);
+        check_c("dwz-one", elf, common);
         moved = open_elf("moved/dwz-one");
-        alt = elf_file_free(alt);
-        assert_int_equal(debug_file_open_alt(&alt, moved, "/nonexistent"), -ENOENT);
-        assert_return_code(debug_file_open_alt(&alt, moved, fixture(symbol_dir, "debug")), 0);
+        assert_int_equal(debug_file_open_alt(&alt, moved, "/nonexistent", &id), -ENOENT);
+        assert_true(elf_file_has_build_id(common, id.id, id.len));
+        assert_return_code(debug_file_open_alt(&alt, moved, fixture(symbol_dir, "debug"), &id), 0);
         assert_non_null(alt);
         check_c("moved/dwz-one", moved, alt);
 }
@@ -333,9 +334,11 @@ static void test_dwz(_unused_ void **state) {
 static void test_no_alt(_unused_ void **state) {
         _cleanup_(elf_file_freep) ElfFile *elf = open_elf("c-5");
         ElfFile *alt = elf;
+        DebugFileId id;
 
-        assert_int_equal(debug_file_open_alt(&alt, elf, "/nonexistent"), 0);
+        assert_int_equal(debug_file_open_alt(&alt, elf, "/nonexistent", &id), 0);
         assert_null(alt);
+        assert_int_equal(id.len, 0);
 }
 
 static void test_nothing(_unused_ void **state) {

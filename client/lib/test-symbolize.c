@@ -19,6 +19,7 @@
 
 #include <cmocka.h>
 
+#include "debug-file.h"
 #include "elf-file.h"
 #include "profile.pb-c.h"
 #include "schema.h"
@@ -756,6 +757,99 @@ static void test_table_only(void **state) {
         }
 }
 
+/* As elfutils' client keeps what it has fetched. */
+static void put_fetched(const char *dir, const char *name, const uint8_t *id, size_t len) {
+        char from[PATH_MAX], hex[2 * ELF_BUILD_ID_MAX + 1], command[2 * PATH_MAX + PLACE_PATH_MAX];
+
+        for (size_t i = 0; i < len; i++)
+                (void) snprintf(hex + 2 * i, 3, "%02x", id[i]);
+        (void) snprintf(command, sizeof(command), "mkdir -p '%s/%s' && cp '%s' '%s/%s/debuginfo'", dir, hex, program(from, name), dir, hex);
+        assert_int_equal(system(command), 0);
+        assert_return_code(setenv("DEBUGINFOD_CACHE_PATH", dir, 1), errno);
+}
+
+static void check_found(Place *place, const char *name, const char *as, RingsideSymbolizeOptions options, uint64_t found,
+                        uint64_t missing, uint64_t without) {
+        RingsideSymbolizeStatistics statistics;
+        RingsideError error = {};
+
+        options.size = sizeof(options);
+        make_recording(place->file, name, as);
+        if (ringside_symbolize(place->file, &options, &statistics, &error) < 0)
+                fail_msg("%s", error.text);
+        if (statistics.found != found || statistics.missing != missing || statistics.without != without)
+                fail_msg("%s: %" PRIu64 " found, %" PRIu64 " missing, %" PRIu64 " without", name, statistics.found,
+                         statistics.missing, statistics.without);
+        assert_int_equal(statistics.asked, 0);
+        assert_return_code(unlink(place->file), errno);
+}
+
+/* What is not in the file is found by its build id: in a directory, or where it was fetched to; also where there is no file. */
+static void test_elsewhere(void **state) {
+        static const uint8_t by_id[] = { 0x01, 0x23, 0x45, 0x67, 0x89, 0xab, 0xcd, 0xef, 0x01, 0x23,
+                                         0x45, 0x67, 0x89, 0xab, 0xcd, 0xef, 0x01, 0x23, 0x45, 0x67 };
+        static const char *const as[] = { NULL, "/nonexistent/by-id" };
+        static const char debug_file[] = "debug/.build-id/01/23456789abcdef0123456789abcdef01234567.debug";
+        char symbol_dir[PATH_MAX];
+        Place *place = *state;
+
+        (void) program(symbol_dir, "debug");
+        assert_return_code(setenv("DEBUGINFOD_CACHE_PATH", "/nonexistent", 1), errno);
+        for (size_t i = 0; i < ELEMENTSOF(as); i++) {
+                check_found(place, "by-id", as[i], (RingsideSymbolizeOptions){}, 0, i == 1, i == 0);
+                check_found(place, "by-id", as[i], (RingsideSymbolizeOptions){ .symbol_dir = symbol_dir }, 2, 0, 0);
+        }
+        put_fetched(place->dir, "none", by_id, sizeof(by_id)); /* which is another */
+        check_found(place, "by-id", NULL, (RingsideSymbolizeOptions){ .debuginfod_urls = "" }, 0, 0, 1);
+        put_fetched(place->dir, debug_file, by_id, sizeof(by_id));
+        for (size_t i = 0; i < ELEMENTSOF(as); i++) {
+                check_found(place, "by-id", as[i], (RingsideSymbolizeOptions){ .debuginfod_urls = "" }, 2, 0, 0);
+                check_found(place, "by-id", as[i], (RingsideSymbolizeOptions){}, 0, i == 1, i == 0);
+        }
+}
+
+static void check_kernel_found(Place *place, const char *urls, uint64_t found) {
+        RingsideSymbolizeOptions options = { .size = sizeof(options), .symbol_dir = "/nonexistent", .debuginfod_urls = urls };
+        RingsideSymbolizeStatistics statistics;
+
+        assert_return_code(ringside_symbolize(place->file, &options, &statistics, NULL), 0);
+        assert_int_equal(statistics.found, found);
+        assert_int_equal(statistics.without, found == 0);
+        assert_return_code(unlink(place->file), errno);
+}
+
+/* So are the kernel's and its modules'. */
+static void test_kernel_elsewhere(void **state) {
+        static const char vmlinux[] = "debug/.build-id/fe/edfeedfeedfeedfeedfeedfeedfeedfeedfeed.debug";
+        static const char module[] = "debug/.build-id/be/efbeefbeefbeefbeefbeefbeefbeefbeefbeef.debug";
+        Place *place = *state;
+
+        put_fetched(place->dir, vmlinux, vmlinux_id, sizeof(vmlinux_id));
+        put_fetched(place->dir, module, module_id, sizeof(module_id));
+        for (unsigned i = 0; i < 2; i++) {
+                make_kernel_recording(place->file, vmlinux_id, sizeof(vmlinux_id));
+                check_kernel_found(place, i == 0 ? NULL : "", i == 0 ? 0 : 1);
+                make_module_recording(place->file, module_id);
+                check_kernel_found(place, i == 0 ? NULL : "", i == 0 ? 0 : 3);
+        }
+}
+
+/* What dwz has made of several is a file of its own, which is to be had in the same way. */
+static void test_common_elsewhere(void **state) {
+        _cleanup_(elf_file_freep) ElfFile *elf = NULL, *alt = NULL;
+        Place *place = *state;
+        char path[PATH_MAX];
+        DebugFileId id;
+
+        if (access(program(path, "dwz-common"), F_OK) < 0)
+                skip();
+        assert_return_code(elf_file_new_take_fd(&elf, open(program(path, "moved/dwz-one"), O_RDONLY | O_CLOEXEC)), 0);
+        assert_int_equal(debug_file_open_alt(&alt, elf, "/nonexistent", &id), -ENOENT);
+        check_found(place, "moved/dwz-one", NULL, (RingsideSymbolizeOptions){}, 0, 0, 1);
+        put_fetched(place->dir, "dwz-common", id.id, id.len);
+        check_found(place, "moved/dwz-one", NULL, (RingsideSymbolizeOptions){ .debuginfod_urls = "" }, 2, 0, 0);
+}
+
 static void test_no_time(void **state) {
         RingsideSymbolizeOptions options = { .size = sizeof(options), .timeout = 1 };
         RingsideSymbolizeStatistics statistics;
@@ -872,6 +966,9 @@ int main(void) {
                 cmocka_unit_test_setup_teardown(test_hostile_kernel, place_setup, place_teardown),
                 cmocka_unit_test_setup_teardown(test_package, place_setup, place_teardown),
                 cmocka_unit_test_setup_teardown(test_table_only, place_setup, place_teardown),
+                cmocka_unit_test_setup_teardown(test_elsewhere, place_setup, place_teardown),
+                cmocka_unit_test_setup_teardown(test_kernel_elsewhere, place_setup, place_teardown),
+                cmocka_unit_test_setup_teardown(test_common_elsewhere, place_setup, place_teardown),
                 cmocka_unit_test_setup_teardown(test_no_time, place_setup, place_teardown),
                 cmocka_unit_test_setup_teardown(test_cannot, place_setup, place_teardown),
                 cmocka_unit_test_setup_teardown(test_planted, place_setup, place_teardown),
