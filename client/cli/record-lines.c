@@ -31,7 +31,8 @@ static void tell_late(void) {
 
 /* The recording is whole without them; what there is no time for `ringside symbolize` can do later. */
 static void look_up(const char *path, bool quiet) {
-        RingsideSymbolizeOptions options = { .size = sizeof(options), .timeout = LINES_NS };
+        /* No server is asked: none would be done in that time. What was fetched before is used. */
+        RingsideSymbolizeOptions options = { .size = sizeof(options), .timeout = LINES_NS, .debuginfod_urls = "" };
         RingsideSymbolizeStatistics statistics = {};
         RingsideError error = {};
         int r;
