@@ -133,7 +133,7 @@ static void print_files(uint64_t n, const char *one, const char *several) {
 
 static void print_servers(const RingsideSymbolizeStatistics *s) {
         if (s->no_debuginfod)
-                cli_error("install it (Debian's package is libdebuginfod1), or give --no-debuginfod",
+                cli_error("it has to be there when Ringside is built, and when it runs; or give --no-debuginfod",
                           "Servers cannot be asked without libdebuginfod");
         if (s->asked == 0)
                 return;

@@ -93,6 +93,7 @@ int ringside_symbolize(const char *path, const RingsideSymbolizeOptions *options
         int r;
 
         note("lines within %" PRIu64 " ms\n", options->timeout / 1000000);
+        note("servers '%s'\n", options->debuginfod_urls ?: "none");
         note("symbolize\n");
         if (is("FAKE_LINES", "late")) {
                 ret->late = 1;

@@ -929,6 +929,11 @@ class Recording(FakeTest):
         self.record("-d", "0.1")
         self.assertIn("targeted 0\n", self.log())
 
+    def test_no_servers(self):
+        """What was fetched is used, but nobody is asked: that may take long."""
+        self.record("--", "true", env={"DEBUGINFOD_URLS": "http://127.0.0.1:1"})
+        self.assertIn("servers ''\n", self.log())
+
     def test_unwind(self):
         """By tables, unless something else is asked for."""
         self.record("--", "true")

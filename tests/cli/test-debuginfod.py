@@ -288,6 +288,35 @@ class DebuginfodTest(unittest.TestCase):
         self.assertEqual(found, 0)
         self.assertRegex(text, r"1 was fetched|1 failed")
 
+    def test_interrupted(self):
+        """Who asks servers ends with us, and leaves nothing."""
+        server = self.server(nothing)
+        p = subprocess.Popen([RINGSIDE, "symbolize", "--debuginfod-timeout=1h", self.recording], env={**self.env, "DEBUGINFOD_URLS": server.url},
+                             stdin=subprocess.DEVNULL)
+        self.wait_until(lambda: server.asked > 0)
+        self.assertNotEqual(self.left(), [])
+        p.terminate()
+        p.wait(PATIENCE)
+        self.wait_until(lambda: self.left() == [])
+
+    def wait_until(self, condition):
+        end = time.monotonic() + PATIENCE
+        while not condition():
+            self.assertLess(time.monotonic(), end)
+            time.sleep(0.05)
+
+    def test_no_library(self):
+        """It is told once, and the rest is as without servers. The loader takes no other one where this is none."""
+        with open(os.path.join(self.home, "libdebuginfod.so.1"), "w"):
+            pass
+        p = subprocess.run([RINGSIDE, "symbolize", self.recording], stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
+                           stderr=subprocess.PIPE, timeout=PATIENCE, text=True, check=False,
+                           env={**self.env, "DEBUGINFOD_URLS": "http://127.0.0.1:1", "LD_LIBRARY_PATH": self.home})
+        self.assertEqual(p.returncode, 0)
+        self.assertRegex(p.stdout, r"^0 of ")
+        self.assertNotIn("debuginfod", p.stdout)
+        self.assertRegex(p.stderr, r"\Aringside: Servers cannot be asked without libdebuginfod\nhint: .*--no-debuginfod\n\Z")
+
     def test_progress(self):
         """On a terminal it is told what is waited for, and then the line is gone."""
         server = self.server(byte_by_byte)
