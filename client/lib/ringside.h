@@ -421,7 +421,7 @@ typedef struct RingsideSymbolizeStatistics {
         uint64_t late;    /* there was no time for them, or not for all of it */
         uint64_t zstd;    /* it is compressed so, and this libelf cannot read that; lines may be known all the same */
         uint64_t dwp;     /* what is inlined is in FILE.dwp, which is not read; lines are known */
-        uint64_t asked;   /* that servers were asked for, which are not those above: and of these: */
+        uint64_t asked;   /* that servers were asked for, counted apart; of these: */
         uint64_t fetched; /* came, and are what was asked for */
         uint64_t unknown; /* are on no server */
         uint64_t failed;  /* no server could be reached, or it sent something else, or too much */
