@@ -200,7 +200,8 @@ static int get_fd(struct msghdr *msg) {
 }
 
 /* What it says is believed as little as if a server had said it. */
-static int take(const Message *message, int fd_, const Debuginfod *debuginfod, const DebuginfodRequest *request, ElfFile **ret) {
+static int take(const Message *message, int fd_, const Debuginfod *debuginfod, const DebuginfodRequest *request,
+                ElfFile **ret) {
         _cleanup_close_ int fd = fd_;
 
         if (!message->is_end) {
@@ -214,7 +215,8 @@ static int take(const Message *message, int fd_, const Debuginfod *debuginfod, c
 }
 
 /* Whether there is more. */
-static int receive(int sock, uint64_t deadline, const Debuginfod *debuginfod, const DebuginfodRequest *request, ElfFile **ret) {
+static int receive(int sock, uint64_t deadline, const Debuginfod *debuginfod, const DebuginfodRequest *request,
+                   ElfFile **ret) {
         struct pollfd p = { .fd = sock, .events = POLLIN };
         union {
                 struct cmsghdr header;

@@ -198,7 +198,11 @@ static void say(const DebuginfodClient *client, const void *data, size_t size, c
         struct msghdr msg = { .msg_iov = &iov, .msg_iovlen = 1 };
 
         if (n > 0) {
-                control.header = (struct cmsghdr){ .cmsg_level = SOL_SOCKET, .cmsg_type = SCM_RIGHTS, .cmsg_len = CMSG_LEN(n * sizeof(int)) };
+                control.header = (struct cmsghdr){
+                        .cmsg_level = SOL_SOCKET,
+                        .cmsg_type = SCM_RIGHTS,
+                        .cmsg_len = CMSG_LEN(n * sizeof(int)),
+                };
                 memcpy(CMSG_DATA(&control.header), fds, n * sizeof(int));
                 msg.msg_control = &control;
                 msg.msg_controllen = CMSG_SPACE(n * sizeof(int));
@@ -347,9 +351,10 @@ static void test_nobody(_unused_ void **state) {
 
         for (size_t i = 0; i < ELEMENTSOF(cases); i++) {
                 Debuginfod debuginfod = { .urls = cases[i].urls, .timeout = LONG, .find = find_it };
+                DebuginfodRequest request = { .id = id, .id_len = cases[i].len, .deadline = UINT64_MAX };
                 ElfFile *elf = NULL;
 
-                assert_int_equal(debuginfod_open(&debuginfod, &(DebuginfodRequest){ .id = id, .id_len = cases[i].len, .deadline = UINT64_MAX }, &elf), -ENOENT);
+                assert_int_equal(debuginfod_open(&debuginfod, &request, &elf), -ENOENT);
                 assert_int_equal(debuginfod.asked, 0);
                 assert_int_equal(debuginfod.not_asked, 0);
         }
@@ -375,7 +380,9 @@ static void test_cache(void **state) {
                 Debuginfod debuginfod = { .urls = "", .find = find_it };
                 ElfFile *elf = NULL;
 
-                assert_return_code(unsetenv("DEBUGINFOD_CACHE_PATH") | unsetenv("XDG_CACHE_HOME") | setenv("HOME", "/nonexistent", 1), errno);
+                assert_return_code(unsetenv("DEBUGINFOD_CACHE_PATH") | unsetenv("XDG_CACHE_HOME") |
+                                           setenv("HOME", "/nonexistent", 1),
+                                   errno);
                 for (size_t k = 0; k < 2 && cases[i].variables[k]; k++)
                         assert_return_code(setenv(cases[i].variables[k], *state, 1), errno);
                 (void) snprintf(dir, sizeof(dir), "%s%s", (char *) *state, cases[i].dir);

@@ -763,7 +763,8 @@ static void put_fetched(const char *dir, const char *name, const uint8_t *id, si
 
         for (size_t i = 0; i < len; i++)
                 (void) snprintf(hex + 2 * i, 3, "%02x", id[i]);
-        (void) snprintf(command, sizeof(command), "mkdir -p '%s/%s' && cp '%s' '%s/%s/debuginfo'", dir, hex, program(from, name), dir, hex);
+        (void) snprintf(command, sizeof(command), "mkdir -p '%s/%s' && cp '%s' '%s/%s/debuginfo'", dir, hex,
+                        program(from, name), dir, hex);
         assert_int_equal(system(command), 0);
         assert_return_code(setenv("DEBUGINFOD_CACHE_PATH", dir, 1), errno);
 }

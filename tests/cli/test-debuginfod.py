@@ -23,7 +23,6 @@ import tempfile
 import threading
 import time
 import unittest
-import urllib.error
 import urllib.request
 
 RINGSIDE, MAKE_RECORDING, LIBRARIES = (os.path.abspath(p) for p in sys.argv[1:4])
@@ -147,7 +146,8 @@ class DebuginfodTest(unittest.TestCase):
     def check(self, said, *lines):
         """All that is said of servers, where they were asked for this one file."""
         text, found = said
-        self.assertEqual(text.partition("debuginfod servers ")[2].splitlines(), ["were asked for 1 file", *("  1 " + l for l in lines)])
+        self.assertEqual(text.partition("debuginfod servers ")[2].splitlines(),
+                         ["were asked for 1 file", *("  1 " + line for line in lines)])
         return found
 
     def left(self, cache=None):
@@ -166,8 +166,9 @@ class DebuginfodTest(unittest.TestCase):
             end = time.monotonic() + PATIENCE
             while p.poll() is None and time.monotonic() < end:
                 with contextlib.suppress(OSError):
-                    urllib.request.urlopen(f"http://127.0.0.1:{port}/buildid/{self.build_id}/debuginfo", timeout=PATIENCE).close()
-                    return p, f"http://127.0.0.1:{port}"
+                    url = f"http://127.0.0.1:{port}"
+                    urllib.request.urlopen(f"{url}/buildid/{self.build_id}/debuginfo", timeout=PATIENCE).close()
+                    return p, url
                 time.sleep(0.1)
             p.kill()
             p.wait()
