@@ -48,8 +48,8 @@ typedef struct Maker {
 static int process(Maker *m, enum RingsideProcessKind kind, uint32_t tid, const char *comm) {
         RingsideRecord r = { .type = RINGSIDE_PROCESS, .time = m->time, .pid = m->pid, .tid = tid };
 
+        /* Without a start, which is then looked up: a machine at work may have begun with us long before. */
         r.process.kind = kind;
-        r.process.start = m->time;
         snprintf(r.process.comm, sizeof(r.process.comm), "%s", comm);
         return ringside_recorder_push(&r, m->recorder);
 }
