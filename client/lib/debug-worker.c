@@ -99,7 +99,7 @@ static int work(const DebugInfoRequest *request, const DebugWorkerOptions *optio
         if (r >= 0)
                 r = drop_files(request, out_fd);
         if (r >= 0)
-                r = sandbox_limit(options->deadline, options->memory_max);
+                r = sandbox_limit(options->deadline, options->memory_max, /* file_max= */ 0);
         if (r >= 0)
                 r = hide_files(request, wishes);
         if (r < 0)

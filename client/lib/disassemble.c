@@ -65,7 +65,7 @@ static int become_objdump(int fd, uint64_t start, uint64_t end, uint64_t deadlin
         if (r >= 0)
                 r = arrange_files(fd, out_fd);
         if (r >= 0)
-                r = sandbox_limit(deadline, /* memory_max= */ 0);
+                r = sandbox_limit(deadline, /* memory_max= */ 0, /* file_max= */ 0);
         if (r >= 0)
                 r = sandbox_confine(/* exec= */ true);
         if (r < 0)

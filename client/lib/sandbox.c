@@ -186,7 +186,7 @@ static int get_data_size(uint64_t *ret) {
         return 0;
 }
 
-int sandbox_limit(uint64_t deadline, uint64_t memory_max) {
+int sandbox_limit(uint64_t deadline, uint64_t memory_max, uint64_t file_max) {
         uint64_t data = 0, now = now_ns(CLOCK_MONOTONIC);
         uint64_t left = deadline > now ? deadline - now : 0;
         int r;
@@ -195,7 +195,7 @@ int sandbox_limit(uint64_t deadline, uint64_t memory_max) {
         if (r >= 0)
                 r = limit(RLIMIT_CORE, 0);
         if (r >= 0)
-                r = limit(RLIMIT_FSIZE, 0);
+                r = limit(RLIMIT_FSIZE, file_max);
         if (r >= 0)
                 r = limit(RLIMIT_CPU, left / NSEC_PER_SEC + 2); /* only if we do not come to it: who is late is told apart */
         /* A sanitizer reserves more than there is. */

@@ -12,8 +12,11 @@
 
 /* root's files are root's to read, but nobody else's are any more. */
 int sandbox_drop_capabilities(void);
-/* deadline: ns CLOCK_MONOTONIC; memory_max: bytes that it may write to, more than we have, 0: a gigabyte. */
-int sandbox_limit(uint64_t deadline, uint64_t memory_max);
+/*
+ * deadline: ns CLOCK_MONOTONIC; memory_max: bytes that it may write to, more than we have, 0: a gigabyte; file_max: bytes of a
+ * file, 0: none is written to.
+ */
+int sandbox_limit(uint64_t deadline, uint64_t memory_max, uint64_t file_max);
 /*
  * With Landlock, so that none but some files can be opened. Returns an fd for the next two, which are called before
  * sandbox_confine(), or a negative errno: this kernel cannot do that.
