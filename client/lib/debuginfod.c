@@ -8,11 +8,11 @@
 #include <signal.h>
 #include <string.h>
 #include <sys/prctl.h>
-#include <sys/resource.h>
 #include <sys/socket.h>
-#include <sys/wait.h>
 
 #include "process-dir.h"
+#include "regular-file.h"
+#include "sandbox.h"
 
 #define NSEC_PER_SEC UINT64_C(1000000000)
 /*
@@ -115,12 +115,6 @@ static int report(uint64_t done, uint64_t total, void *userdata) {
         return send_message(asking->fd, &(Message){ .done = done, .total = total }, -1);
 }
 
-static int limit(int resource, uint64_t value) {
-        struct rlimit l = { .rlim_cur = value, .rlim_max = value };
-
-        return setrlimit(resource, &l) < 0 ? -errno : 0;
-}
-
 /* What a terminal sends is for whoever asked, too, and we end with that; at the latest when our time is over. */
 static int set_signals(uint64_t seconds) {
         static const int ignored[] = { SIGINT, SIGQUIT, SIGHUP, SIGPIPE, SIGXFSZ };
@@ -150,10 +144,9 @@ static int prepare(Asking *asking) {
         close_fds_but(&asking->fd, 1);
         asking->deadline -= MIN(GRACE, left / 4);
         r = set_signals(left / NSEC_PER_SEC + 1);
+        /* A server need not say how much there is to come, and what it says before a file has no end, either. */
         if (r >= 0)
-                r = limit(RLIMIT_CORE, 0);
-        if (r >= 0)
-                r = limit(RLIMIT_FSIZE, DEBUGINFOD_SIZE_MAX); /* a server need not say how much there is to come */
+                r = sandbox_limit(now + left, /* memory_max= */ 0, DEBUGINFOD_SIZE_MAX);
         if (r >= 0 && prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) < 0)
                 r = -errno;
         return r;
@@ -189,14 +182,21 @@ static int work(const Debuginfod *debuginfod, const DebuginfodRequest *request, 
 
 /* ---- ours ---- */
 
+/* -1 unless there is one. There is room for two, the way these are aligned, and so two may have come. */
 static int get_fd(struct msghdr *msg) {
         const struct cmsghdr *c = CMSG_FIRSTHDR(msg);
-        int fd;
+        int fds[2];
+        size_t n;
 
-        if (!c || c->cmsg_level != SOL_SOCKET || c->cmsg_type != SCM_RIGHTS || c->cmsg_len != CMSG_LEN(sizeof(int)))
+        if (!c || c->cmsg_level != SOL_SOCKET || c->cmsg_type != SCM_RIGHTS || c->cmsg_len < CMSG_LEN(0))
                 return -1;
-        memcpy(&fd, CMSG_DATA(c), sizeof(int));
-        return fd;
+        n = MIN((c->cmsg_len - CMSG_LEN(0)) / sizeof(int), ELEMENTSOF(fds));
+        memcpy(fds, CMSG_DATA(c), n * sizeof(int));
+        if (n == 1)
+                return fds[0];
+        for (size_t i = 0; i < n; i++)
+                close_fd(fds[i]);
+        return -1;
 }
 
 /* What it says is believed as little as if a server had said it. */
@@ -227,8 +227,8 @@ static int receive(int sock, uint64_t deadline, const Debuginfod *debuginfod, co
         struct msghdr msg = { .msg_iov = &iov, .msg_iovlen = 1, .msg_control = &control, .msg_controllen = sizeof(control) };
         uint64_t now = now_ns(CLOCK_MONOTONIC);
         struct timespec timeout;
+        int r, file_fd;
         ssize_t n;
-        int r;
 
         if (now >= deadline)
                 return -ETIMEDOUT;
@@ -242,17 +242,18 @@ static int receive(int sock, uint64_t deadline, const Debuginfod *debuginfod, co
         n = RETRY_ON_EINTR(recvmsg(sock, &msg, MSG_CMSG_CLOEXEC));
         if (n < 0)
                 return -errno;
+        file_fd = get_fd(&msg);
         if (n != sizeof(message)) { /* 0: it fell */
-                close_fd(get_fd(&msg));
+                close_fd(file_fd);
                 return -EBADMSG;
         }
-        return take(&message, get_fd(&msg), debuginfod, request, ret);
+        return take(&message, file_fd, debuginfod, request, ret);
 }
 
 static int fetch(const Debuginfod *debuginfod, const DebuginfodRequest *request, const char *cache_path, ElfFile **ret) {
         uint64_t deadline = MIN(request->deadline, now_ns(CLOCK_MONOTONIC) + debuginfod->timeout);
         Asking asking = { .deadline = deadline };
-        int socks[2], r, status;
+        int socks[2], r;
         pid_t pid;
 
         if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, socks) < 0)
@@ -269,9 +270,7 @@ static int fetch(const Debuginfod *debuginfod, const DebuginfodRequest *request,
         close_fd(socks[0]);
         if (pid < 0)
                 return r;
-        /* It may not have ended, whatever it said. */
-        (void) kill(pid, SIGKILL);
-        (void) RETRY_ON_EINTR(waitpid(pid, &status, 0));
+        sandbox_end(pid); /* it may not have ended, whatever it said */
         return r;
 }
 

@@ -13,6 +13,7 @@
 #include <signal.h>
 #include <stdarg.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <sys/resource.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
@@ -21,6 +22,18 @@
 #include <cmocka.h>
 
 #include "debuginfod.h"
+
+/* A sanitizer reserves more memory than there is. */
+#if defined(__SANITIZE_ADDRESS__)
+#define SANITIZED 1
+#elif defined(__has_feature)
+#if __has_feature(address_sanitizer)
+#define SANITIZED 1
+#endif
+#endif
+#ifndef SANITIZED
+#define SANITIZED 0
+#endif
 
 #define NSEC_PER_SEC UINT64_C(1000000000)
 /* Far more than any of it takes, unless it should be given up on. */
@@ -235,6 +248,16 @@ static int say_failed_with_file(const DebuginfodClient *client, _unused_ const u
         return hang(client, id, len);
 }
 
+/* For ever: nothing of it may be left open, by the thousand. */
+static int say_with_files(const DebuginfodClient *client, _unused_ const uint8_t *id, _unused_ size_t len) {
+        int fds[] = { open_fixture("c-5"), open_fixture("c-5"), open_fixture("c-5"), open_fixture("c-5") };
+
+        for (unsigned i = 0; i < 10000; i++)
+                say(client, &(Said){ .done = i }, sizeof(Said), fds, i % ELEMENTSOF(fds) + 1);
+        say(client, &(Said){ .is_end = 1 }, sizeof(Said), fds, 2);
+        return hang(client, id, len);
+}
+
 static int say_other(const DebuginfodClient *client, _unused_ const uint8_t *id, _unused_ size_t len) {
         int fd = open_fixture("c-4");
 
@@ -281,6 +304,7 @@ static void test_not_found(void **state) {
                 { say_short, LONG, 0, 1, 0, 1 },
                 { say_nonsense, LONG, 0, 1, 0, 1 },
                 { say_failed_with_file, LONG, 0, 1, 0, 1 },
+                { say_with_files, LONG, 0, 1, 0, 1 },
                 { say_other, LONG, 0, 1, 0, 1 },
                 { hang, SHORT, 0, 0, 1, 1 },
                 { hang, 0, 0, 0, 1, 1 },
@@ -389,6 +413,12 @@ static void test_cache(void **state) {
                 assert_true(mkdir(dir, 0700) == 0 || errno == EEXIST);
                 (void) cached(path, dir);
                 assert_int_equal(ask(&debuginfod, &elf), -ENOENT);
+                assert_return_code(mkfifo(path, 0600), errno); /* which nobody writes to */
+                assert_int_equal(ask(&debuginfod, &elf), -ENOENT);
+                assert_return_code(unlink(path), errno);
+                assert_return_code(symlink(path, path), errno);
+                assert_int_equal(ask(&debuginfod, &elf), -ENOENT);
+                assert_return_code(unlink(path), errno);
                 put(path, "c-4");
                 assert_int_equal(ask(&debuginfod, &elf), -ENOENT);
                 put(path, "c-5");
@@ -475,6 +505,8 @@ static int attack(const DebuginfodClient *client, _unused_ const uint8_t *id, _u
         possible |= (pwrite(file, "x", 1, DEBUGINFOD_SIZE_MAX - 1) < 0) << 4;
         possible |= (unlink(client->cache_path) < 0) << 5;
         possible |= (getrlimit(RLIMIT_CORE, &core) < 0 || core.rlim_max > 0) << 6;
+        possible |= (!SANITIZED && mmap(NULL, DEBUGINFOD_SIZE_MAX, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS,
+                                                 -1, 0) != MAP_FAILED) << 7;
         (void) raise(SIGINT);
         (void) raise(SIGHUP);
         for (size_t i = 0; i < 8 * sizeof(possible); i++)
