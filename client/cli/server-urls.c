@@ -29,14 +29,14 @@ static int append(char **urls, const char *text) {
         return 0;
 }
 
-/* What cannot be read names no server. */
+/* What cannot be read, or is so long that a name might be cut short, names no server. */
 static int append_file(char **urls, int dir_fd, const char *name) {
         _cleanup_close_ int fd = openat(dir_fd, name, O_RDONLY | O_NONBLOCK | O_CLOEXEC);
         char text[TEXT_SIZE], *state;
         ssize_t n = fd < 0 ? -1 : RETRY_ON_EINTR(read(fd, text, sizeof(text) - 1));
         int r = 0;
 
-        if (n <= 0)
+        if (n <= 0 || n == sizeof(text) - 1)
                 return 0;
         text[n] = 0;
         for (char *word = strtok_r(text, " \t\r\n", &state); word && r >= 0; word = strtok_r(NULL, " \t\r\n", &state))

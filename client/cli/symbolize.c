@@ -50,6 +50,10 @@ static const struct option options[] = {
         {},
 };
 
+static bool is_blank(const char *urls) {
+        return !urls || !urls[strspn(urls, " ")];
+}
+
 /* -EINVAL: the error was printed. */
 static int take_option(SymbolizeOptions *o, int c, char **argv) {
         switch (c) {
@@ -59,7 +63,7 @@ static int take_option(SymbolizeOptions *o, int c, char **argv) {
                 o->symbol_dir = optarg;
                 return 0;
         case OPT_DEBUGINFOD:
-                if (optarg && !*optarg)
+                if (optarg && is_blank(optarg))
                         return cli_error_value("symbolize", "--debuginfod", optarg, "URLs, separated by spaces");
                 o->urls = optarg;
                 o->ask = true;
@@ -103,14 +107,13 @@ static int parse(SymbolizeOptions *ret, int argc, char **argv) {
 
 /* Whom to ask: NULL is nobody. *memory: to be freed. */
 static int choose_servers(const SymbolizeOptions *o, const char **ret, char **memory) {
-        const char *urls = getenv("DEBUGINFOD_URLS");
+        const char *urls = o->urls ?: getenv("DEBUGINFOD_URLS");
 
         *ret = NULL;
         if (o->dont_ask)
                 return 0;
-        *ret = o->urls ?: urls;
-        if (o->urls || (urls && urls[strspn(urls, " ")]) || !o->ask) {
-                *ret = *ret ?: ""; /* what was fetched before is used, whoever fetched it */
+        if (!is_blank(urls) || !o->ask) {
+                *ret = is_blank(urls) ? "" : urls; /* what was fetched before is used, whoever fetched it */
                 return 0;
         }
         if (server_urls_read(SERVERS_DIRECTORY, memory) < 0) {

@@ -32,14 +32,17 @@ static void drop(const char *dir, const char *name) {
 }
 
 static void test_files(_unused_ void **state) {
-        static const char *const names[] = { "b.urls", "a.urls", "empty.urls", "other.txt", ".hidden.urls", "link.urls" };
-        char dir[] = "/tmp/test-server-urls-XXXXXX", path[256];
+        static const char *const names[] = { "b.urls", "a.urls", "empty.urls", "other.txt", ".hidden.urls", "link.urls",
+                                             "long.urls" };
+        char dir[] = "/tmp/test-server-urls-XXXXXX", path[256], text[5000] = "https://long.example/";
         _cleanup_free_ char *urls = NULL;
 
         assert_non_null(mkdtemp(dir));
         put(dir, "b.urls", "https://b.example/ \nhttps://c.example\n");
         put(dir, "a.urls", "https://a.example");
         put(dir, "empty.urls", "\n");
+        memset(text + strlen(text), 'x', sizeof(text) - strlen(text) - 1);
+        put(dir, "long.urls", text);
         put(dir, "other.txt", "https://other.example\n");
         put(dir, ".hidden.urls", "https://hidden.example\n");
         (void) snprintf(path, sizeof(path), "%s/link.urls", dir);

@@ -91,6 +91,18 @@ def huge(server, connection):
     server.ending.wait()
 
 
+def endless_header(server, connection):
+    connection.sendall(b"HTTP/1.1 200 OK\r\n")
+    while not server.ending.is_set():
+        connection.sendall(b"X-Debuginfod-File: " + b"x" * 1000 + b"\r\n")
+
+
+def elsewhere(url):
+    def answer(_server, connection):
+        connection.sendall(b"HTTP/1.1 302 Found\r\nLocation: %s\r\nContent-Length: 0\r\n\r\n" % url.encode())
+    return answer
+
+
 def whole(path):
     def answer(_server, connection):
         with open(path, "rb") as f:
@@ -199,7 +211,8 @@ class DebuginfodTest(unittest.TestCase):
     def test_off(self):
         server = self.server(nothing)
         for args, env in (([], {}), (["--no-debuginfod"], {"DEBUGINFOD_URLS": server.url}),
-                          ([f"--debuginfod={server.url}", "--no-debuginfod"], {}), ([], {"DEBUGINFOD_URLS": ""})):
+                          ([f"--debuginfod={server.url}", "--no-debuginfod"], {}), ([], {"DEBUGINFOD_URLS": ""}),
+                          ([], {"DEBUGINFOD_URLS": " "})):
             text, found = self.run_symbolize(*args, env=env)
             self.assertEqual(found, 0)
             self.assertNotIn("debuginfod", text)
@@ -224,7 +237,8 @@ class DebuginfodTest(unittest.TestCase):
                                text=True, check=False)
             self.assertTrue(p.stderr.startswith("ringside: "), p.stderr)
             return p.returncode
-        self.assertEqual(status("--debuginfod="), 2)
+        for value in ("", " "):
+            self.assertEqual(status(f"--debuginfod={value}"), 2)
         for value in ("", "0", "x", "-1s"):
             self.assertEqual(status(f"--debuginfod-timeout={value}"), 2)
         if not glob.glob("/etc/debuginfod/*.urls"):
@@ -289,6 +303,21 @@ class DebuginfodTest(unittest.TestCase):
         text, found = self.run_symbolize(env={"DEBUGINFOD_URLS": server.url})
         self.assertEqual(found, 0)
         self.assertRegex(text, r"1 was fetched|1 failed")
+
+    def test_hostile(self):
+        """
+        Our own files in place of a server's, no end before a file begins, and a cache where opening a file has none. Who
+        loses patience first does not matter.
+        """
+        fifo = os.path.join(self.home, "cache-2", self.build_id, "debuginfo")
+        os.makedirs(os.path.dirname(fifo))
+        os.mkfifo(fifo)
+        for i, answer in enumerate((elsewhere("file://" + self.debug), endless_header, whole(self.debug))):
+            server = self.server(answer)
+            text, found = self.run_symbolize("--debuginfod-timeout=4s", env={
+                "DEBUGINFOD_URLS": server.url, "DEBUGINFOD_CACHE_PATH": os.path.join(self.home, f"cache-{i}")})
+            self.assertEqual(found, 0)
+            self.assertRegex(text, "1 failed|1 was given up on|1 is on no server")
 
     def test_interrupted(self):
         """Who asks servers ends with us, and leaves nothing."""
