@@ -39,6 +39,7 @@ struct SymbolFile {
         uint64_t birth;   /* ns CLOCK_REALTIME, 0: the file system does not say */
         uint64_t made;    /* ns CLOCK_MONOTONIC, as the next one */
         uint64_t checked; /* when it still was what had been opened */
+        uint64_t same;    /* likewise, ns CLOCK_BOOTTIME */
         uint64_t refused_until; /* likewise: not opened for then, as one that is written too often; 0: not so */
         bool own_path;    /* its path led to it from our own root */
         uint64_t proven;  /* ns CLOCK_BOOTTIME: what was told then, or since, may have been it */

@@ -34,8 +34,8 @@ uint64_t symbolizer_get_serial(Symbolizer *symbolizer);
 /* The file of a line of maps, opened where it is new. Never NULL after success; fails with -ENOMEM only. */
 int symbolizer_get_file(Symbolizer *symbolizer, Refresh *refresh, const MapsLine *line, SymbolFile **ret);
 /*
- * Whether it is the same file by its numbers, and another by size or time; and was that already when it was told of. Then
- * what is known is forgotten. Not looked at more often than file systems tell the time, for that is done for what is known.
+ * Whether it is the same file by its numbers, and another by size or time, or was when it was told of, as far
+ * as can be known. Not looked at more often than file systems tell the time, for that is done for what is known.
  * Or it was not opened, as one that is written too often, and may be now.
  */
 bool symbolizer_forget_rewritten(Symbolizer *symbolizer, SymbolFile *file, Refresh *refresh);

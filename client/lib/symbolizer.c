@@ -322,22 +322,31 @@ static uint64_t to_ns(int64_t seconds, uint64_t ns) {
 
 /*
  * A file that was made or written after the mapping was seen is not what was mapped, though it may have got
- * the same inode. Times in inodes are as exact as the kernel's tick.
+ * the same inode. Times in inodes are as exact as the kernel's tick. mtime, birth: ns CLOCK_REALTIME.
  */
-static bool is_too_young(const Refresh *refresh, int fd) {
+static bool is_younger(const Refresh *refresh, uint64_t mtime, uint64_t birth) {
         struct timespec boot, real;
-        struct statx stx;
         uint64_t limit;
 
-        if (refresh->told_at == 0)
-                return false;
-        if (clock_gettime(CLOCK_BOOTTIME, &boot) < 0 || clock_gettime(CLOCK_REALTIME, &real) < 0 ||
-            statx(fd, "", AT_EMPTY_PATH, STATX_BTIME | STATX_MTIME, &stx) < 0)
+        if (refresh->told_at == 0 || clock_gettime(CLOCK_BOOTTIME, &boot) < 0 || clock_gettime(CLOCK_REALTIME, &real) < 0)
                 return false;
         limit = to_ns(real.tv_sec, (uint64_t) real.tv_nsec) - to_ns(boot.tv_sec, (uint64_t) boot.tv_nsec) +
                 refresh->told_at + TICK_MAX;
-        return to_ns(stx.stx_mtime.tv_sec, stx.stx_mtime.tv_nsec) > limit ||
-               ((stx.stx_mask & STATX_BTIME) && to_ns(stx.stx_btime.tv_sec, stx.stx_btime.tv_nsec) > limit);
+        return mtime > limit || birth > limit;
+}
+
+static bool is_too_young(const Refresh *refresh, int fd) {
+        struct statx stx;
+
+        if (refresh->told_at == 0 || statx(fd, "", AT_EMPTY_PATH, STATX_BTIME | STATX_MTIME, &stx) < 0)
+                return false;
+        return is_younger(refresh, to_ns(stx.stx_mtime.tv_sec, stx.stx_mtime.tv_nsec),
+                          stx.stx_mask & STATX_BTIME ? to_ns(stx.stx_btime.tv_sec, stx.stx_btime.tv_nsec) : 0);
+}
+
+/* It was opened since, by what is mapped now. */
+static bool is_younger_file(const Refresh *refresh, const SymbolFile *file) {
+        return file->opened && is_younger(refresh, to_ns(file->mtime.tv_sec, (uint64_t) file->mtime.tv_nsec), file->birth);
 }
 
 /* What fstat() says is what it said of a file that was opened for the same numbers. */
@@ -499,7 +508,12 @@ bool symbolizer_forget_rewritten(Symbolizer *s, SymbolFile *file, Refresh *refre
                 file->forgotten = true;
                 return true;
         }
-        if (file->checked != 0 && now < file->checked + TICK_MAX)
+        /* Another one stood in it then, whatever was read of what is mapped now. */
+        if (is_younger_file(refresh, file))
+                return true;
+        /* It was still that after it was told of. */
+        if ((refresh->told_at != 0 && refresh->told_at <= file->same) ||
+            (file->checked != 0 && now < file->checked + TICK_MAX))
                 return false;
         if (fd < 0) {
                 if (!refresh->gone)
@@ -511,10 +525,9 @@ bool symbolizer_forget_rewritten(Symbolizer *s, SymbolFile *file, Refresh *refre
                 return false;
         if (is_same_file(file, &st) && !file->written_over) {
                 file->checked = now;
+                file->same = now_ns(CLOCK_BOOTTIME);
                 return false;
         }
-        if (is_too_young(refresh, fd)) /* for this mapping, not for one that is told of later */
-                return false;
         file->forgotten = file->written_over = true;
         return true;
 }
@@ -544,7 +557,7 @@ static SymbolFile *find_known(const FileQuery *q) {
         if (q->fd >= 0)
                 return find_opened(q);
         for (SymbolFile *file = *q->bucket; file; file = file->next)
-                if (is_file_of(file, q->line) && !file->written_over &&
+                if (is_file_of(file, q->line) && !file->written_over && !is_younger_file(q->refresh, file) &&
                     (!file->opened || (file->held == q->refresh->serial && q->refused_until == 0)) &&
                     strcmp(file->mapped.path, q->path) == 0)
                         return file;
@@ -626,6 +639,7 @@ static int read_elf(SymbolFile *file, FileQuery *q) {
         file->st_ino = q->st.st_ino;
         file->mtime = q->st.st_mtim;
         file->made = now_ns(CLOCK_MONOTONIC);
+        file->same = now_ns(CLOCK_BOOTTIME);
         file->mapped.size = (uint64_t) q->st.st_size;
         r = elf_file_new_take_fd(&elf, q->fd);
         if (r < 0)

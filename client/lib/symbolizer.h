@@ -137,7 +137,7 @@ int address_space_tell(AddressSpace *space, const ToldMapping *told);
 bool address_space_contradicts(const AddressSpace *space, const ToldMapping *told);
 /*
  * Whether the file that is known where a mapping is told of was written in between, by what its path leads to in the
- * process. Then the next refresh opens it again, and takes it for another. A file that was replaced is no such one: who has it
+ * process, or may have been; time 0: as of now. Then the next refresh opens it again, and takes it for another. A file that was replaced is no such one: who has it
  * mapped has the old one still. The same for one that was not opened since it was written too often, once it may be. False
  * where the mapping contradicts what is known.
  */

@@ -224,9 +224,17 @@ static void test_replaced(void **state) {
         assert_string_equal(range.file->path, f->paths[0]);
 }
 
+/* Tells of it as of now. */
+static int tell_now(AddressSpace *space, const ToldMapping *told) {
+        ToldMapping m = *told;
+
+        m.time = now_ns(CLOCK_BOOTTIME);
+        return address_space_tell(space, &m);
+}
+
 /* The same file at the same place, in which another one stands by now. */
 static void check_rewritten(Fixture *f, bool held) {
-        ToldMapping before = mapping(f, 0, now_ns(CLOCK_BOOTTIME)), after;
+        ToldMapping before = mapping(f, 0, now_ns(CLOCK_BOOTTIME)), between, after;
         struct timespec late = { .tv_nsec = 50000000 };
 
         run("mkdir %s/77; ln -s / %s/77/root", f->proc, f->proc);
@@ -235,10 +243,14 @@ static void check_rewritten(Fixture *f, bool held) {
         expect(f, BASE, f->paths[0], "function_that_is_told");
         for (unsigned i = 0; i < 2 && !held; i++)
                 symbolizer_let_go(f->symbolizer);
+        between = mapping(f, 0, now_ns(CLOCK_BOOTTIME));
         (void) nanosleep(&late, NULL);
+        assert_int_equal(tell_now(f->space, &between), TOLD_KNOWN);
         run("truncate -s %" PRIu64 " '%s'", f->offset, f->paths[0]); /* has its names no more */
+        (void) nanosleep(&late, NULL);
         /* What was seen before that still is what it was. */
         assert_int_equal(address_space_tell(f->space, &before), TOLD_KNOWN);
+        assert_int_equal(address_space_tell(f->space, &between), TOLD_KNOWN);
         expect(f, BASE, f->paths[0], "function_that_is_told");
         (void) nanosleep(&late, NULL);
         after = mapping(f, 0, now_ns(CLOCK_BOOTTIME));
@@ -281,23 +293,57 @@ static uint64_t find_id(Fixture *f, uint64_t base) {
         return resolved.file->id;
 }
 
+/*
+ * In the order in which a client comes to it that did not run for a while: at `told` another one stood in the file, which
+ * is written anew by then, and perhaps read.
+ */
+static void test_rewritten_since(void **state) {
+        Fixture *f = *state;
+        ToldMapping m = mapping(f, 0, now_ns(CLOCK_BOOTTIME)), told;
+        struct timespec late = { .tv_nsec = 50000000 };
+
+        run("mkdir %s/77; ln -s / %s/77/root", f->proc, f->proc);
+        assert_int_equal(address_space_tell(f->space, &m), TOLD_NEW);
+        expect(f, BASE, f->paths[0], "function_that_is_told");
+        (void) nanosleep(&late, NULL);
+        told = mapping(f, 0, now_ns(CLOCK_BOOTTIME));
+        (void) nanosleep(&late, NULL);
+        run("cp '%s' '%s'", f->paths[1], f->paths[0]);
+        assert_int_equal(address_space_tell(f->space, &told), TOLD_OTHER);
+        expect(f, BASE, f->paths[0], NULL);
+}
+
+static void test_rewritten_and_read_since(void **state) {
+        Fixture *f = *state;
+        ToldMapping told = mapping(f, 0, now_ns(CLOCK_BOOTTIME)), now;
+        struct timespec late = { .tv_nsec = 50000000 };
+
+        run("mkdir %s/77; ln -s / %s/77/root", f->proc, f->proc);
+        (void) nanosleep(&late, NULL);
+        run("cp '%s' '%s'", f->paths[1], f->paths[0]);
+        now = mapping(f, 0, now_ns(CLOCK_BOOTTIME));
+        read_maps(f, &now, 1);
+        assert_int_equal(address_space_tell(f->space, &told), TOLD_OTHER);
+        expect(f, BASE, f->paths[0], NULL);
+}
+
 /* What was refused has names where it is told again after the time that was to pass, for all that have it mapped. */
 static void check_told_again(Fixture *f, const ToldMapping *m) {
         ToldMapping other = *m;
 
         /* Where it is not there then, it is not looked for all the time. */
         run("mv '%s' '%s.moved'", f->paths[0], f->paths[0]);
-        assert_int_equal(address_space_tell(f->space, m), TOLD_OTHER);
-        assert_int_equal(address_space_tell(f->space, m), TOLD_KNOWN);
+        assert_int_equal(tell_now(f->space, m), TOLD_OTHER);
+        assert_int_equal(tell_now(f->space, m), TOLD_KNOWN);
         expect(f, BASE, f->paths[0], NULL);
         run("mv '%s.moved' '%s'", f->paths[0], f->paths[0]);
         own_time += SEC;
-        assert_int_equal(address_space_tell(f->space, m), TOLD_OTHER);
+        assert_int_equal(tell_now(f->space, m), TOLD_OTHER);
         expect(f, BASE, f->paths[0], "function_that_is_told");
         other.start += BASE;
         other.end += BASE;
         expect(f, other.start, f->paths[0], NULL);
-        assert_int_equal(address_space_tell(f->space, &other), TOLD_OTHER);
+        assert_int_equal(tell_now(f->space, &other), TOLD_OTHER);
         expect(f, other.start, f->paths[0], "function_that_is_told");
 }
 
@@ -311,24 +357,24 @@ static void test_rewritten_too_often(void **state) {
         other.end += BASE;
         own_time = SEC;
         set_time_of(f, 0, 1);
-        assert_int_equal(address_space_tell(f->space, &m), TOLD_NEW);
+        assert_int_equal(tell_now(f->space, &m), TOLD_NEW);
         for (unsigned i = 1; i < 8; i++) {
                 own_time += SEC / 50;
                 set_time_of(f, 0, 1 + i % 2);
-                assert_int_equal(address_space_tell(f->space, &m), TOLD_OTHER);
+                assert_int_equal(tell_now(f->space, &m), TOLD_OTHER);
                 expect(f, BASE, f->paths[0], "function_that_is_told");
                 assert_int_equal(find_id(f, BASE), 1 + i);
         }
         own_time += SEC / 50;
         set_time_of(f, 0, 1);
-        assert_int_equal(address_space_tell(f->space, &other), TOLD_NEW);
+        assert_int_equal(tell_now(f->space, &other), TOLD_NEW);
         expect(f, 2 * BASE, f->paths[0], NULL);
         assert_int_equal(find_id(f, 2 * BASE), 9);
-        assert_int_equal(address_space_tell(f->space, &m), TOLD_OTHER);
+        assert_int_equal(tell_now(f->space, &m), TOLD_OTHER);
         expect(f, BASE, f->paths[0], NULL);
         own_time += SEC / 50;
         set_time_of(f, 0, 2);
-        assert_int_equal(address_space_tell(f->space, &m), TOLD_KNOWN);
+        assert_int_equal(tell_now(f->space, &m), TOLD_KNOWN);
         assert_int_equal(find_id(f, BASE), 9);
 
         /* But it may have been built anew: where it is mapped next some time later it has names, and then after twice that time. */
@@ -341,20 +387,20 @@ static void test_rewritten_too_often(void **state) {
                 }
                 other.start += BASE;
                 other.end += BASE;
-                assert_int_equal(address_space_tell(f->space, &other), TOLD_NEW);
+                assert_int_equal(tell_now(f->space, &other), TOLD_NEW);
                 expect(f, other.start, f->paths[0], "function_that_is_told");
         }
         own_time += 3 * SEC;
         set_time_of(f, 0, 5);
         other.start += BASE;
         other.end += BASE;
-        assert_int_equal(address_space_tell(f->space, &other), TOLD_NEW);
+        assert_int_equal(tell_now(f->space, &other), TOLD_NEW);
         expect(f, other.start, f->paths[0], NULL);
         /* What only has its number is another file. */
         born = 60;
         other.start += BASE;
         other.end += BASE;
-        assert_int_equal(address_space_tell(f->space, &other), TOLD_NEW);
+        assert_int_equal(tell_now(f->space, &other), TOLD_NEW);
         expect(f, other.start, f->paths[0], "function_that_is_told");
 }
 
@@ -368,17 +414,17 @@ static void test_looked_at_once(void **state) {
         again.start += BASE;
         again.end += BASE;
         own_time = SEC;
-        assert_int_equal(address_space_tell(f->space, &m), TOLD_NEW);
-        assert_int_equal(address_space_tell(f->space, &again), TOLD_NEW);
+        assert_int_equal(tell_now(f->space, &m), TOLD_NEW);
+        assert_int_equal(tell_now(f->space, &again), TOLD_NEW);
         expect(f, BASE, f->paths[0], "function_that_is_told");
-        assert_int_equal(address_space_tell(f->space, &m), TOLD_KNOWN);
+        assert_int_equal(tell_now(f->space, &m), TOLD_KNOWN);
         set_time_of(f, 0, 1);
-        assert_int_equal(address_space_tell(f->space, &m), TOLD_KNOWN);
+        assert_int_equal(tell_now(f->space, &m), TOLD_KNOWN);
         own_time += SEC / 50;
-        assert_int_equal(address_space_tell(f->space, &other), TOLD_OTHER);
+        assert_int_equal(tell_now(f->space, &other), TOLD_OTHER);
         assert_int_equal(address_space_resolve(f->space, again.start + f->at, false, &resolved), 0);
         assert_true(resolved.final);
-        assert_int_equal(address_space_tell(f->space, &again), TOLD_OTHER);
+        assert_int_equal(tell_now(f->space, &again), TOLD_OTHER);
 }
 
 /* What the path leads to in one process, or does not, says nothing of another that has the file. */
@@ -391,15 +437,15 @@ static void test_looked_at_by_another(void **state) {
         run("mkdir -p '%s%s'; cp '%s' '%s%s'", f->dir, f->dir, f->paths[0], f->dir, f->paths[0]);
         assert_return_code(address_space_new(&space, f->symbolizer, PID + 1), 0);
         own_time = SEC;
-        assert_int_equal(address_space_tell(f->space, &m), TOLD_NEW);
-        assert_int_equal(address_space_tell(space, &m), TOLD_NEW);
+        assert_int_equal(tell_now(f->space, &m), TOLD_NEW);
+        assert_int_equal(tell_now(space, &m), TOLD_NEW);
         symbolizer_let_go(f->symbolizer);
         symbolizer_let_go(f->symbolizer);
-        assert_int_equal(address_space_tell(space, &m), TOLD_KNOWN);
+        assert_int_equal(tell_now(space, &m), TOLD_KNOWN);
         run("rm %s/78/root", f->proc);
-        assert_int_equal(address_space_tell(space, &m), TOLD_KNOWN);
+        assert_int_equal(tell_now(space, &m), TOLD_KNOWN);
         set_time_of(f, 0, 1);
-        assert_int_equal(address_space_tell(f->space, &m), TOLD_OTHER);
+        assert_int_equal(tell_now(f->space, &m), TOLD_OTHER);
         expect(f, BASE, f->paths[0], "function_that_is_told");
         address_space_free(space);
 }
@@ -414,14 +460,14 @@ static void test_set_back(void **state) {
         other.end += BASE;
         own_time = SEC;
         set_time_of(f, 0, 1);
-        assert_int_equal(address_space_tell(f->space, &m), TOLD_NEW);
-        assert_int_equal(address_space_tell(f->space, &other), TOLD_NEW);
+        assert_int_equal(tell_now(f->space, &m), TOLD_NEW);
+        assert_int_equal(tell_now(f->space, &other), TOLD_NEW);
         set_time_of(f, 0, 2);
-        assert_int_equal(address_space_tell(f->space, &m), TOLD_OTHER);
+        assert_int_equal(tell_now(f->space, &m), TOLD_OTHER);
         set_time_of(f, 0, 1);
         expect(f, other.start, f->paths[0], NULL);
         own_time += SEC / 50;
-        assert_int_equal(address_space_tell(f->space, &other), TOLD_OTHER);
+        assert_int_equal(tell_now(f->space, &other), TOLD_OTHER);
         expect(f, other.start, f->paths[0], "function_that_is_told");
 }
 
@@ -771,7 +817,8 @@ int main(void) {
                 TEST(test_other_program),
                 TEST(test_other_file), TEST(test_no_file),  TEST(test_flood),     TEST(test_others_not_opened),
                 TEST(test_other_mount), TEST(test_held),    TEST(test_rewritten), TEST(test_rewritten_by_path),
-                TEST(test_rewritten_before), TEST(test_rewritten_too_often), TEST(test_looked_at_once),
+                TEST(test_rewritten_before), TEST(test_rewritten_since), TEST(test_rewritten_and_read_since),
+                TEST(test_rewritten_too_often), TEST(test_looked_at_once),
                 TEST(test_looked_at_by_another), TEST(test_set_back), TEST(test_sweep),
         };
 
