@@ -16,6 +16,8 @@
 #define LINES_NS UINT64_C(1500000000)
 /* and that long where a file does not answer: what is written then is not to be cut off on a slow machine. */
 #define GIVE_UP_MS 10000
+/* What it has begun to write it ends first, which takes milliseconds. */
+#define COMMIT_MS 5000
 /* For the end of a process that was killed, which takes no time unless the kernel itself waits for a file. */
 #define END_MS 1000
 
@@ -50,10 +52,15 @@ static void look_up(const char *path, bool quiet) {
 
 /* Nothing of ours is kept open by it, such as the session: it may be left behind. */
 static void run(const char *path, const sigset_t *mask, bool quiet, pid_t parent) {
-        if (prctl(PR_SET_PDEATHSIG, SIGKILL) < 0 || getppid() != parent)
+        sigset_t ours = *mask;
+
+        /* With this one it is ended, whoever had us start with it blocked or ignored. */
+        (void) sigdelset(&ours, SIGTERM);
+        (void) signal(SIGTERM, SIG_DFL);
+        if (prctl(PR_SET_PDEATHSIG, SIGTERM) < 0 || getppid() != parent)
                 return;
         close_fds_but(NULL, 0);
-        (void) sigprocmask(SIG_SETMASK, mask, NULL);
+        (void) sigprocmask(SIG_SETMASK, &ours, NULL);
         look_up(path, quiet);
 }
 
@@ -90,7 +97,9 @@ void record_lines_look_up(const char *path, int signal_fd, const sigset_t *mask,
                 if (RETRY_ON_EINTR(poll(fds, ELEMENTSOF(fds), GIVE_UP_MS)) == 0 && !quiet)
                         tell_late();
         }
-        if (pidfd < 0 || !is_over(pidfd, 0))
+        if (pidfd >= 0 && !is_over(pidfd, 0))
+                (void) kill(pid, SIGTERM);
+        if (pidfd < 0 || !is_over(pidfd, COMMIT_MS))
                 (void) kill(pid, SIGKILL);
         if (pidfd < 0 || is_over(pidfd, END_MS))
                 (void) RETRY_ON_EINTR(waitpid(pid, NULL, 0));

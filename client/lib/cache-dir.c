@@ -10,13 +10,15 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/file.h>
 #include <sys/random.h>
 #include <sys/stat.h>
 #include <time.h>
 
 #define SUFFIX_NEW ".new"
-/* What a client left behind that ended while it wrote, s. */
+/* Where files cannot be locked: what has not been written to for so long was left behind by a client that ended, s. */
 #define ABANDONED 3600
+#define TRIES 8
 /* A file that is used is marked so, but not at every use, s. */
 #define MARK_INTERVAL 86400
 #define FILES_MAX 65536U
@@ -208,18 +210,41 @@ static int write_all(int fd, const void *data, size_t size) {
         return 0;
 }
 
-static int write_file(const CacheDir *cache, const char *name, const struct iovec *parts, size_t n) {
+/* What is being written is locked, so what is not was left behind: by a client that was killed. */
+static bool is_abandoned(int fd, const struct stat *st) {
+        if (flock(fd, LOCK_EX | LOCK_NB) == 0)
+                return true;
+        return errno != EWOULDBLOCK && time(NULL) - st->st_mtim.tv_sec > ABANDONED;
+}
+
+/* A file that nobody else removes. -EAGAIN: somebody has, or is about to, since it had no lock yet. */
+static int create_locked(const CacheDir *cache, char temporary[static 64]) {
         _cleanup_close_ int fd = -1;
-        char temporary[64];
+        struct stat st;
         uint64_t random;
-        int r = 0;
 
         if (getrandom(&random, sizeof(random), 0) != sizeof(random))
                 return -EIO;
-        snprintf(temporary, sizeof(temporary), "%016" PRIx64 SUFFIX_NEW, random);
+        snprintf(temporary, 64, "%016" PRIx64 SUFFIX_NEW, random);
         fd = openat(cache->dir_fd, temporary, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600);
         if (fd < 0)
                 return -errno;
+        if (flock(fd, LOCK_EX | LOCK_NB) < 0 && errno == EWOULDBLOCK)
+                return -EAGAIN;
+        if (fstat(fd, &st) < 0)
+                return -errno;
+        return st.st_nlink > 0 ? TAKE_FD(fd) : -EAGAIN;
+}
+
+static int write_file(const CacheDir *cache, const char *name, const struct iovec *parts, size_t n) {
+        _cleanup_close_ int fd = -EAGAIN;
+        char temporary[64];
+        int r = 0;
+
+        for (unsigned i = 0; i < TRIES && fd == -EAGAIN; i++)
+                fd = create_locked(cache, temporary);
+        if (fd < 0)
+                return fd;
         for (size_t i = 0; i < n && r >= 0; i++)
                 r = write_all(fd, parts[i].iov_base, parts[i].iov_len);
         if (r >= 0 && renameat(cache->dir_fd, temporary, cache->dir_fd, name) < 0)
@@ -275,9 +300,15 @@ static int add_kept(Listing *listing, const char *name, const struct stat *st) {
         return 0;
 }
 
+static void remove_abandoned(const CacheDir *cache, const char *name, const struct stat *st) {
+        _cleanup_close_ int fd = openat(cache->dir_fd, name, O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_NOCTTY | O_CLOEXEC);
+
+        if (fd >= 0 && is_abandoned(fd, st))
+                (void) unlinkat(cache->dir_fd, name, 0);
+}
+
 /* Only what has our names is ours. */
 static int list_files(const CacheDir *cache, Listing *listing) {
-        const time_t now = time(NULL);
         struct dirent *entry;
         DIR *dir;
         int fd, r = 0;
@@ -297,8 +328,8 @@ static int list_files(const CacheDir *cache, Listing *listing) {
                         continue;
                 if (ends_with(entry->d_name, cache->suffix))
                         r = add_kept(listing, entry->d_name, &st);
-                else if (ends_with(entry->d_name, SUFFIX_NEW) && now - st.st_mtim.tv_sec > ABANDONED)
-                        (void) unlinkat(cache->dir_fd, entry->d_name, 0);
+                else if (ends_with(entry->d_name, SUFFIX_NEW))
+                        remove_abandoned(cache, entry->d_name, &st);
         }
         (void) closedir(dir);
         return r;

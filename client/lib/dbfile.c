@@ -51,6 +51,7 @@ struct DbFile {
         /* Reader: a journal that was left behind, and what it looked like when it was read. */
         Rollback rollback;
         struct stat journal_stat;
+        bool ignores_journal;
 };
 
 /* What SQLite allocates for each file it opens: both kinds lead to the same DbFile. */
@@ -288,30 +289,40 @@ static bool is_reserved(DbFile *file) {
         return fcntl(file->fd, F_OFD_GETLK, &fl) == 0 && fl.l_type != F_UNLCK;
 }
 
+static bool is_as_read(const DbFile *file, const struct stat *st) {
+        return file->rollback.page_size > 0 && st->st_ino == file->journal_stat.st_ino &&
+               st->st_size == file->journal_stat.st_size &&
+               memcmp(&st->st_mtim, &file->journal_stat.st_mtim, sizeof(st->st_mtim)) == 0;
+}
+
+/* Somebody else's journal must not rewrite what this user recorded. */
+static bool is_own(const DbFile *file, const struct stat *st) {
+        return S_ISREG(st->st_mode) && st->st_uid == file->owner;
+}
+
 /* Looks whether a writer died while it wrote. Called with the shared lock, so no live one is writing. */
 static int look_for_journal(DbFile *file) {
         struct stat st;
         int fd, r;
 
+        file->ignores_journal = false;
         fd = openat(file->dir_fd, file->journal_name, O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC | O_NOCTTY);
         if (fd < 0) {
                 /* Where it is a symlink or not there, it is not SQLite's. */
                 if (errno == ENOENT || errno == ELOOP || errno == ENXIO) {
+                        file->ignores_journal = errno != ENOENT;
                         rollback_done(&file->rollback);
                         return SQLITE_OK;
                 }
                 return fail(file, errno, SQLITE_CANTOPEN);
         }
-        /* Somebody else's journal must not rewrite what this user recorded. */
-        if (fstat(fd, &st) < 0 || !S_ISREG(st.st_mode) || st.st_uid != file->owner || st.st_size == 0 ||
-            is_reserved(file)) {
+        if (fstat(fd, &st) < 0 || !is_own(file, &st) || st.st_size == 0 || is_reserved(file)) {
+                file->ignores_journal = !is_own(file, &st);
                 close_fd(fd);
                 rollback_done(&file->rollback);
                 return SQLITE_OK;
         }
-        if (file->rollback.page_size > 0 && st.st_ino == file->journal_stat.st_ino &&
-            st.st_size == file->journal_stat.st_size &&
-            memcmp(&st.st_mtim, &file->journal_stat.st_mtim, sizeof(st.st_mtim)) == 0) {
+        if (is_as_read(file, &st)) {
                 close_fd(fd);
                 return SQLITE_OK;
         }
@@ -319,6 +330,7 @@ static int look_for_journal(DbFile *file) {
         rollback_done(&file->rollback);
         file->journal_stat = st;
         r = rollback_load(&file->rollback, fd, st.st_size);
+        file->ignores_journal = file->rollback.page_size == 0;
         return r < 0 ? SQLITE_IOERR_NOMEM : SQLITE_OK;
 }
 
@@ -654,12 +666,103 @@ int dbfile_open_for_update(DbFile **ret, const char *path, RingsideError *error)
                 return r;
         r = find_planted(file, &suffix);
         if (r < 0)
-                return suffix ? error_set(error, r, "Where it is left from a recorder that was killed, sqlite3 rolls it back.",
+                return suffix ? error_set(error, r, "Close what has it open, or remove it where nothing has.",
                                           "Cannot add to %s: %s%s lies beside it", path, path, suffix)
                               : error_set(error, r, NULL, "Cannot open %s: %s", path, strerror(-r));
         file->writable = true;
         *ret = TAKE_PTR(file);
         return 0;
+}
+
+int dbfile_open_for_rollback(DbFile **ret, const char *path, RingsideError *error) {
+        return open_existing(ret, path, O_RDWR, error);
+}
+
+/* ---- undoing on disk ---- */
+
+static int lock_for_rollback(DbFile *file) {
+        int r = set_lock(file, F_WRLCK, PENDING_BYTE, 2 + SHARED_SIZE);
+
+        return r == SQLITE_OK ? 0 : r == SQLITE_BUSY ? -EBUSY : -file->last_errno;
+}
+
+/* Can be done again if it ends half-way: the journal has all that is needed until it is removed. */
+static int write_back(DbFile *file) {
+        const Rollback *rollback = &file->rollback;
+        uint64_t size = rollback->n_pages * rollback->page_size;
+        _cleanup_free_ uint8_t *page = malloc(rollback->page_size);
+        TableEntry entry;
+        size_t pos = 0;
+
+        if (!page)
+                return -ENOMEM;
+        if (size > dbfile_get_size(file))
+                return -EBADMSG; /* no writer of ours makes it smaller */
+        while (table_next(&rollback->pages, &pos, &entry)) {
+                ssize_t n;
+                int r;
+
+                if (entry.key.a > rollback->n_pages)
+                        continue;
+                n = read_all(rollback->fd, page, rollback->page_size, entry.value);
+                if (n != (ssize_t) rollback->page_size)
+                        return n < 0 ? (int) n : -EIO;
+                r = write_all(file->fd, page, rollback->page_size, (entry.key.a - 1) * rollback->page_size);
+                if (r < 0)
+                        return r;
+        }
+        return ftruncate(file->fd, (off_t) size) < 0 ? -errno : 0;
+}
+
+/* -EEXIST: it is not one to be undone. */
+static int undo(DbFile *file) {
+        struct stat st;
+        int r;
+
+        r = lock_for_rollback(file);
+        if (r < 0)
+                return r;
+        if (fstatat(file->dir_fd, file->journal_name, &st, AT_SYMLINK_NOFOLLOW) < 0)
+                return errno == ENOENT ? 0 : -errno;
+        if (!is_own(file, &st))
+                return -EEXIST;
+        /* Its writer was killed before it had written anything, or this is what was checked. */
+        if (st.st_size > 0) {
+                if (file->rollback.page_size == 0 || !file->rollback.is_unsynced)
+                        return -EEXIST;
+                if (!is_as_read(file, &st))
+                        return -EBUSY;
+                r = write_back(file);
+                if (r < 0)
+                        return r;
+        }
+        return unlinkat(file->dir_fd, file->journal_name, 0) < 0 ? -errno : 0;
+}
+
+int dbfile_roll_back(DbFile *file, const char *path, RingsideError *error) {
+        int r = undo(file);
+
+        switch (r) {
+        case 0:
+                return 0;
+        case -EEXIST:
+                if (file->rollback.page_size > 0)
+                        return error_set(error, r, "Another program left it: sqlite3 rolls it back.",
+                                         "Cannot add to %s: %s-journal lies beside it", path, path);
+                return error_set(error, r, "It is no journal of the owner of the recording: remove it, or move it away.",
+                                 "Cannot add to %s: %s-journal lies beside it", path, path);
+        case -EBUSY:
+                return error_set(error, r, "Try again.", "%s is being read or written", path);
+        case -EBADMSG:
+                return error_set(error, RINGSIDE_E_RECORDING, "They are not of one recording.",
+                                 "%s is damaged: it is smaller than %s-journal says", path, path);
+        default:
+                return error_set(error, r, NULL, "Cannot undo what was begun in %s: %s", path, strerror(-r));
+        }
+}
+
+bool dbfile_ignores_journal(const DbFile *file) {
+        return file->ignores_journal;
 }
 
 DbFile *dbfile_free(DbFile *file) {

@@ -28,7 +28,10 @@
 #define LABEL_PREFIX "label."
 
 int recording_damaged(const RingsideRecording *recording, RingsideError *error, const char *what) {
-        return error_set(error, RINGSIDE_E_RECORDING, "It was cut off or changed after it had been written.",
+        return error_set(error, RINGSIDE_E_RECORDING,
+                         dbfile_ignores_journal(recording->file)
+                                 ? "The -journal file beside it was not used: it is another user's, or no journal."
+                                 : "It was cut off or changed after it had been written.",
                          "%s is damaged: %s", recording->path, what);
 }
 
@@ -141,22 +144,33 @@ static int check_header(RingsideRecording *recording, RingsideError *error) {
             header_field(header, 68) != SCHEMA_APPLICATION_ID)
                 return error_set(error, RINGSIDE_E_RECORDING, "A recording is what 'ringside record' writes, *.ringside.",
                                  "%s is not a recording of Ringside", recording->path);
-        if (header_field(header, 60) > SCHEMA_VERSION)
-                return error_set(error, RINGSIDE_E_RECORDING, "Use a newer version of Ringside.",
-                                 "%s has format %" PRIu32 ", and this version reads up to %d", recording->path,
-                                 header_field(header, 60), SCHEMA_VERSION);
-        if (header_field(header, 60) < 1)
-                return recording_damaged(recording, error, "it has no format version");
         /* Ours never is, and what is in the WAL beside it we would not see. */
         if (header[18] != 1 || header[19] != 1)
                 return error_set(error, RINGSIDE_E_RECORDING, "Turn it back with PRAGMA journal_mode=DELETE.",
                                  "%s was turned into another mode of SQLite (WAL)", recording->path);
-        recording->info.format = header_field(header, 60);
         return 0;
 }
 
 static int number_row(sqlite3_stmt *row, void *userdata) {
         *(int64_t *) userdata = row_integer(row, 0, 1, UINT32_MAX);
+        return 0;
+}
+
+/* By SQLite: a writer that was killed, or is at work, may just have raised what the first page of the file says. */
+static int check_version(RingsideRecording *recording, RingsideError *error) {
+        int64_t version = 0;
+        int r;
+
+        r = recording_query(recording, "PRAGMA user_version", number_row, &version, error);
+        if (r < 0)
+                return r;
+        if (version > SCHEMA_VERSION)
+                return error_set(error, RINGSIDE_E_RECORDING, "Use a newer version of Ringside.",
+                                 "%s has format %" PRId64 ", and this version reads up to %d", recording->path, version,
+                                 SCHEMA_VERSION);
+        if (version < 1)
+                return recording_damaged(recording, error, "it has no format version");
+        recording->info.format = (unsigned) version;
         return 0;
 }
 
@@ -514,7 +528,12 @@ static int open_checked(RingsideRecording **ret, const char *path,
         if (r != SQLITE_OK)
                 return recording_fail(recording, r, error);
         sqlite3_progress_handler(recording->db, WORK_STEPS, count_work, recording);
-        r = check_size(recording, error);
+        /* Its tables are those of its version at one time. */
+        r = recording_begin(recording, error);
+        if (r >= 0)
+                r = check_version(recording, error);
+        if (r >= 0)
+                r = check_size(recording, error);
         if (r < 0)
                 return r;
 
@@ -522,6 +541,7 @@ static int open_checked(RingsideRecording **ret, const char *path,
         r = check_schema(recording, error);
         if (r < 0)
                 return r;
+        recording_end(recording);
         r = read_info(recording, error);
         if (r < 0)
                 return r;
@@ -533,9 +553,22 @@ int ringside_recording_open(RingsideRecording **ret, const char *path, RingsideE
         return open_checked(ret, path, dbfile_open, error);
 }
 
+/* Only what is a recording then is written back, by whomever the journal is. */
+static int roll_back(const char *path, RingsideError *error) {
+        _cleanup_(ringside_recording_freep) RingsideRecording *recording = NULL;
+        int r = open_checked(&recording, path, dbfile_open_for_rollback, error);
+
+        return r < 0 ? r : dbfile_roll_back(recording->file, path, error);
+}
+
 int recording_open_for_update(RingsideRecording **ret, const char *path, RingsideError *error) {
         int r = open_checked(ret, path, dbfile_open_for_update, error);
 
+        if (r == -EEXIST) {
+                r = roll_back(path, error);
+                if (r >= 0)
+                        r = open_checked(ret, path, dbfile_open_for_update, error);
+        }
         /* What it holds is known to be tables of ours, which run nothing. */
         if (r >= 0)
                 (void) sqlite3_set_authorizer((*ret)->db, NULL, NULL);

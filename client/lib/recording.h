@@ -25,7 +25,10 @@ struct RingsideRecording {
         char **targets, **labels;
 };
 
-/* As ringside_recording_open(), and writes are allowed. Nothing is locked yet. */
+/*
+ * As ringside_recording_open(), and writes are allowed. What a writer that was killed left half-done is undone first, and
+ * -EEXIST says that something lies beside it which is no journal of one. Nothing is locked yet.
+ */
 int recording_open_for_update(RingsideRecording **ret, const char *path, RingsideError *error);
 /* What SQLite says, as an error. */
 int recording_fail(RingsideRecording *recording, int result, RingsideError *error);

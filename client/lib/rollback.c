@@ -86,6 +86,7 @@ int rollback_load(Rollback *ret, int fd, uint64_t size) {
 
         rollback.page_size = be32toh(h.page_size);
         rollback.n_pages = be32toh(h.n_pages);
+        rollback.is_unsynced = h.n_records == UINT32_MAX;
         r = load_records(&rollback, &h, size);
         if (r < 0) {
                 rollback_done(&rollback);

@@ -18,6 +18,7 @@ typedef struct Rollback {
         int fd; /* owned, valid where page_size is not 0 */
         uint32_t page_size;
         uint64_t n_pages; /* of the database before the transaction */
+        bool is_unsynced; /* as our writers leave it: its records go on to its end, and there is no second segment */
         Table pages;      /* page number -> offset of its old content in the journal */
 } Rollback;
 

@@ -8,6 +8,8 @@
 
 #include <elf.h>
 #include <inttypes.h>
+#include <pthread.h>
+#include <signal.h>
 #include <string.h>
 #include <sys/stat.h>
 
@@ -238,6 +240,18 @@ static int execute(Symbolize *s, const char *sql) {
         int r = sqlite3_exec(s->recording->db, sql, NULL, NULL, NULL);
 
         return r == SQLITE_OK ? 0 : write_failed(s, r);
+}
+
+/* A signal that ends us does so afterwards: in between there is a journal that somebody would have to put back. */
+static int commit(Symbolize *s) {
+        sigset_t all, before;
+        int r;
+
+        (void) sigfillset(&all);
+        (void) pthread_sigmask(SIG_BLOCK, &all, &before);
+        r = execute(s, "COMMIT");
+        (void) pthread_sigmask(SIG_SETMASK, &before, NULL);
+        return r;
 }
 
 /* Until it is committed only others that write have to wait. */
@@ -714,7 +728,7 @@ static int symbolize(Symbolize *s) {
         }
         if (r < 0)
                 return r;
-        return s->statistics.found > 0 ? execute(s, "COMMIT") : 0;
+        return s->statistics.found > 0 ? commit(s) : 0;
 }
 
 int ringside_symbolize(const char *path, const RingsideSymbolizeOptions *options, RingsideSymbolizeStatistics *ret,

@@ -9,8 +9,10 @@
 #include <fcntl.h>
 #include <limits.h>
 #include <setjmp.h>
+#include <signal.h>
 #include <stdarg.h>
 #include <string.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
 #include <zlib.h>
@@ -318,6 +320,34 @@ static void test_two_clients(void **state) {
         get(world, &asked, ADDRESSES(50), 0);
 }
 
+/* Half-way through a file; the next one removes it, and nobody waits. */
+static void test_killed(void **state) {
+        World *world = *state;
+        const struct rlimit no_core = {}, size = { .rlim_cur = 100, .rlim_max = 100 };
+        char path[PATH_MAX];
+        Asked asked = {};
+        pid_t pid;
+        int status;
+
+        pid = fork();
+        assert_return_code(pid, errno);
+        if (pid == 0) {
+                if (signal(SIGXFSZ, SIG_DFL) == SIG_ERR || setrlimit(RLIMIT_CORE, &no_core) < 0 ||
+                    setrlimit(RLIMIT_FSIZE, &size) < 0)
+                        _exit(1);
+                get(world, &asked, ADDRESSES(1, 2, 3), 3);
+                _exit(2);
+        }
+        assert_int_equal(waitpid(pid, &status, 0), pid);
+        assert_true(WIFSIGNALED(status) && WTERMSIG(status) == SIGXFSZ);
+        kept_path(world, path);
+        assert_non_null(strstr(path, ".new"));
+        get(world, &asked, ADDRESSES(1, 2, 3), 3);
+        kept_path(world, path); /* the only one there */
+        assert_null(strstr(path, ".new"));
+        get(world, &asked, ADDRESSES(1, 2, 3), 0);
+}
+
 static uint8_t *read_kept(const World *world, size_t *ret_n) {
         char path[PATH_MAX];
         uint8_t *bytes = malloc(65536);
@@ -417,6 +447,7 @@ int main(void) {
                 cmocka_unit_test_setup_teardown(test_no_cache, world_setup, world_teardown),
                 cmocka_unit_test_setup_teardown(test_allocations, world_setup, world_teardown),
                 cmocka_unit_test_setup_teardown(test_two_clients, world_setup, world_teardown),
+                cmocka_unit_test_setup_teardown(test_killed, world_setup, world_teardown),
                 cmocka_unit_test_setup_teardown(test_damaged, world_setup, world_teardown),
                 cmocka_unit_test_setup_teardown(test_hostile, world_setup, world_teardown),
         };

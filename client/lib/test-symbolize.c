@@ -2,7 +2,7 @@
 
 /*
  * Lines and inlined functions on their way into a recording, and out of it again. The program is one of
- * tests/fixtures/lines.
+ * tests/fixtures/lines. Linked with --wrap, so that a process gets a signal at a chosen step of a write.
  */
 
 #include <dirent.h>
@@ -10,10 +10,12 @@
 #include <fcntl.h>
 #include <limits.h>
 #include <setjmp.h>
+#include <signal.h>
 #include <stdarg.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <sys/sysmacros.h>
+#include <sys/wait.h>
 #include <time.h>
 #include <zlib.h>
 
@@ -907,6 +909,233 @@ static void test_cannot(void **state) {
         assert_int_equal(ringside_symbolize(place->file, NULL, &statistics, &error), RINGSIDE_E_RECORDING);
 }
 
+/* ---- ended while it writes ---- */
+
+/* Writes and removals of this process until it gets a signal in the midst of one; below 0: it gets none. */
+static long steps_left = -1;
+static int step_signal;
+
+static bool is_step(void) {
+        return steps_left >= 0 && steps_left-- == 0;
+}
+
+ssize_t __real_pwrite64(int fd, const void *data, size_t n, off_t offset);
+ssize_t __wrap_pwrite64(int fd, const void *data, size_t n, off_t offset);
+int __real_unlinkat(int fd, const char *name, int flags);
+int __wrap_unlinkat(int fd, const char *name, int flags);
+
+ssize_t __wrap_pwrite64(int fd, const void *data, size_t n, off_t offset) {
+        if (is_step()) {
+                (void) !__real_pwrite64(fd, data, n / 2, offset);
+                (void) raise(step_signal);
+        }
+        return __real_pwrite64(fd, data, n, offset);
+}
+
+int __wrap_unlinkat(int fd, const char *name, int flags) {
+        if (is_step())
+                (void) raise(step_signal);
+        return __real_unlinkat(fd, name, flags);
+}
+
+/* The signal that ended it; 0: there were fewer steps. */
+static int symbolize_until(const char *path, int signal, long steps) {
+        int status;
+        pid_t pid;
+
+        pid = fork();
+        assert_return_code(pid, errno);
+        if (pid == 0) {
+                RingsideSymbolizeStatistics statistics;
+
+                step_signal = signal;
+                steps_left = steps;
+                _exit(ringside_symbolize(path, NULL, &statistics, NULL) < 0);
+        }
+        assert_int_equal(waitpid(pid, &status, 0), pid);
+        assert_true(WIFSIGNALED(status) || status == 0);
+        return WIFSIGNALED(status) ? WTERMSIG(status) : 0;
+}
+
+/* A recording with all its samples and lines, and nothing beside it. */
+static void check_whole(const Place *place, const char *journal) {
+        assert_int_equal(open_result(place->file), 0);
+        assert_int_equal(access(journal, F_OK), -1);
+        assert_int_equal(count_rows(place->file, "sample"), 4);
+        assert_int_equal(count_rows(place->file, "code"), 4);
+        assert_true(is_intact(place->file));
+}
+
+/* What was begun is as if it had not been, to whoever reads, and is undone by the next that writes. */
+static void test_killed(void **state) {
+        Place *place = *state;
+        char journal[PLACE_PATH_MAX + 16];
+        RingsideSymbolizeStatistics statistics;
+        long steps = 0;
+        int ended;
+
+        (void) snprintf(journal, sizeof(journal), "%s-journal", place->file);
+        do {
+                make_recording(place->file, "c-5", NULL);
+                ended = symbolize_until(place->file, SIGKILL, steps++);
+                if (ended != 0) {
+                        assert_return_code(access(journal, F_OK), errno);
+                        assert_int_equal(open_result(place->file), 0);
+                        symbolize(place->file, &statistics);
+                        assert_int_equal(statistics.found, 2);
+                }
+                check_whole(place, journal);
+                assert_return_code(unlink(place->file), errno);
+        } while (ended != 0);
+        assert_in_range(steps, 4, 100);
+}
+
+/* Leaves what one leaves that is killed when it has written all, and has only the journal to remove. */
+static void leave_journal(const Place *place, char **ret, size_t *ret_n, char **ret_journal, size_t *ret_journal_n,
+                          const char *journal) {
+        long steps = 0;
+
+        for (make_recording(place->file, "c-5", NULL); symbolize_until(place->file, SIGKILL, steps) != 0; steps++) {
+                free(*ret);
+                free(*ret_journal);
+                *ret = read_bytes(place->file, ret_n);
+                *ret_journal = read_bytes(journal, ret_journal_n);
+                assert_return_code(unlink(place->file), errno);
+                assert_return_code(unlink(journal), errno);
+                make_recording(place->file, "c-5", NULL);
+        }
+        assert_non_null(*ret_journal);
+        write_bytes(place->file, *ret, *ret_n);
+        write_bytes(journal, *ret_journal, *ret_journal_n);
+}
+
+/* Who undoes it may be killed as well. */
+static void test_killed_twice(void **state) {
+        _cleanup_free_ char *bytes = NULL, *journal_bytes = NULL;
+        Place *place = *state;
+        char journal[PLACE_PATH_MAX + 16];
+        RingsideSymbolizeStatistics statistics;
+        size_t n = 0, journal_n = 0;
+        long steps = 0;
+        int ended;
+
+        (void) snprintf(journal, sizeof(journal), "%s-journal", place->file);
+        leave_journal(place, &bytes, &n, &journal_bytes, &journal_n, journal);
+        do {
+                write_bytes(place->file, bytes, n);
+                write_bytes(journal, journal_bytes, journal_n);
+                ended = symbolize_until(place->file, SIGKILL, steps++);
+                if (ended != 0) {
+                        assert_int_equal(open_result(place->file), 0);
+                        symbolize(place->file, &statistics);
+                }
+                check_whole(place, journal);
+        } while (ended != 0);
+        /* Those of the first, and two pages and the journal at least to undo it. */
+        assert_in_range(steps, 7, 100);
+}
+
+/* A signal that can wait does. */
+static void test_ended(void **state) {
+        Place *place = *state;
+        char journal[PLACE_PATH_MAX + 16];
+        long steps = 0;
+        int ended;
+
+        (void) snprintf(journal, sizeof(journal), "%s-journal", place->file);
+        do {
+                make_recording(place->file, "c-5", NULL);
+                ended = symbolize_until(place->file, SIGTERM, steps++);
+                check_whole(place, journal);
+                assert_return_code(unlink(place->file), errno);
+        } while (ended != 0);
+        assert_in_range(steps, 4, 100);
+}
+
+static int symbolize_result(const char *path, RingsideError *error) {
+        RingsideSymbolizeStatistics statistics;
+
+        return ringside_symbolize(path, NULL, &statistics, error);
+}
+
+static void put_be32(char *bytes, uint32_t v) {
+        for (size_t i = 0; i < 4; i++)
+                bytes[i] = (char) (v >> (24 - 8 * i));
+}
+
+/* Refused, and nothing is written. */
+static void check_refused(const Place *place, const char *journal, int code, const char *hint) {
+        _cleanup_free_ char *before = NULL, *after = NULL;
+        size_t n, after_n;
+        RingsideError error = {};
+        struct stat st;
+
+        before = read_bytes(place->file, &n);
+        assert_int_equal(symbolize_result(place->file, &error), code);
+        if (!strstr(error.hint, hint))
+                fail_msg("%s: %s", error.text, error.hint);
+        after = read_bytes(place->file, &after_n);
+        assert_int_equal(after_n, n);
+        assert_memory_equal(after, before, n);
+        assert_return_code(lstat(journal, &st), errno);
+}
+
+/* Of a journal: how many records, and pages before it. */
+#define N_RECORDS 8
+#define N_PAGES 16
+
+static void test_other_journals(void **state) {
+        _cleanup_free_ char *bytes = NULL, *journal_bytes = NULL;
+        Place *place = *state;
+        char journal[PLACE_PATH_MAX + 16], victim[PLACE_PATH_MAX + 16], wal[PLACE_PATH_MAX + 16];
+        RingsideError error = {};
+        size_t n = 0, journal_n = 0;
+
+        (void) snprintf(journal, sizeof(journal), "%s-journal", place->file);
+        (void) snprintf(victim, sizeof(victim), "%s-victim", place->file);
+        (void) snprintf(wal, sizeof(wal), "%s-wal", place->file);
+        leave_journal(place, &bytes, &n, &journal_bytes, &journal_n, journal);
+
+        /* By another name it would be a sound one: of this file, but not where anybody looks for it. */
+        assert_return_code(rename(journal, victim), errno);
+        assert_return_code(symlink(victim, journal), errno);
+        check_refused(place, journal, -EEXIST, "remove it");
+        assert_return_code(unlink(journal), errno);
+        assert_return_code(rename(victim, journal), errno);
+
+        /* What is all there is not damaged by another user's; what is not tells of it. */
+        if (geteuid() == 0) {
+                assert_return_code(chown(journal, 65534, 65534), errno);
+                check_refused(place, journal, -EEXIST, "remove it");
+                assert_return_code(truncate(place->file, (off_t) n - 2048), errno);
+                check_refused(place, journal, RINGSIDE_E_RECORDING, "another user's");
+                assert_return_code(chown(journal, geteuid(), getegid()), errno);
+                write_bytes(place->file, bytes, n);
+        }
+
+        /* One with which it would be no recording, and one that would have it grow. */
+        write_empty_journal(journal);
+        check_refused(place, journal, RINGSIDE_E_RECORDING, "");
+        put_be32(journal_bytes + N_PAGES, UINT32_MAX);
+        write_bytes(journal, journal_bytes, journal_n);
+        check_refused(place, journal, RINGSIDE_E_RECORDING, "");
+
+        /* sqlite3 may write several segments, and says how many records are in one. */
+        put_be32(journal_bytes + N_PAGES, (uint32_t) (n / 1024));
+        put_be32(journal_bytes + N_RECORDS, 0);
+        write_bytes(journal, journal_bytes, journal_n);
+        check_refused(place, journal, -EEXIST, "sqlite3");
+
+        /* Its writer was killed when it had made it. */
+        write_bytes(journal, "", 0);
+        assert_int_equal(symbolize_result(place->file, &error), 0);
+        assert_int_equal(access(journal, F_OK), -1);
+        write_bytes(wal, "x", 1);
+        assert_int_equal(symbolize_result(place->file, &error), -EEXIST);
+        assert_non_null(strstr(error.text, "-wal"));
+        assert_return_code(unlink(wal), errno);
+}
+
 /* Rows that point to what is not there, and to themselves. */
 static void test_planted(void **state) {
         static const char *const rows[] = {
@@ -973,6 +1202,10 @@ int main(void) {
                 cmocka_unit_test_setup_teardown(test_no_time, place_setup, place_teardown),
                 cmocka_unit_test_setup_teardown(test_cannot, place_setup, place_teardown),
                 cmocka_unit_test_setup_teardown(test_planted, place_setup, place_teardown),
+                cmocka_unit_test_setup_teardown(test_killed, place_setup, place_teardown),
+                cmocka_unit_test_setup_teardown(test_killed_twice, place_setup, place_teardown),
+                cmocka_unit_test_setup_teardown(test_ended, place_setup, place_teardown),
+                cmocka_unit_test_setup_teardown(test_other_journals, place_setup, place_teardown),
         };
 
         return cmocka_run_group_tests(tests, NULL, NULL);

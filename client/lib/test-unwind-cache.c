@@ -6,6 +6,7 @@
 #include <setjmp.h>
 #include <stdarg.h>
 #include <string.h>
+#include <sys/file.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
 #include <time.h>
@@ -374,6 +375,7 @@ static void test_bounded(_unused_ void **state) {
         _cleanup_(world_done) World world;
         const time_t now = time(NULL);
         char name[PATH_MAX];
+        int locked;
 
         world_init(&world);
         unwind_cache_free(open_cache(&world));
@@ -381,12 +383,18 @@ static void test_bounded(_unused_ void **state) {
         put_file(&world, "bb.table", 20 << 20, now - 200000);
         put_file(&world, "cc.table", 10 << 20, now - 3000);
         put_file(&world, "foreign", 100 << 20, now - 900000);
-        put_file(&world, "0011223344556677.new", 100, now - 5000);
-        put_file(&world, "8811223344556677.new", 100, now - 500);
+        /* Who wrote the one is gone; the other is being written, however long that takes. */
+        put_file(&world, "0011223344556677.new", 100, now);
+        put_file(&world, "8811223344556677.new", 100, now - 5000);
+        file_path(&world, "8811223344556677.new", name);
+        locked = open(name, O_WRONLY | O_CLOEXEC);
+        assert_return_code(locked, errno);
+        assert_return_code(flock(locked, LOCK_EX | LOCK_NB), errno);
         get_once(&world, "many", 0, 1); /* 60 MiB and a bit: still fits */
         assert_true(has_file(&world, "aa.table") && has_file(&world, "bb.table") && has_file(&world, "cc.table"));
         assert_false(has_file(&world, "0011223344556677.new"));
         assert_true(has_file(&world, "8811223344556677.new"));
+        (void) close(locked);
         put_file(&world, "dd.table", 10 << 20, now - 6000);
         get_once(&world, "many-without-id", 0, 1);
         /* To 48 MiB. */

@@ -11,14 +11,15 @@
  * FAKE_CHILD_MS=N: a descendant lives for N ms after the start.
  * FAKE_PROGRAM=hidden, leaves: nothing is told of targets, or that they go out of sight at once.
  * FAKE_BAD_FP=1: every stack ends for want of frame pointers.
- * FAKE_LINES=hang, late, unread: looking up lines takes for ever, or there was no time for all, or there are files that
- * cannot be read.
+ * FAKE_LINES=hang, late, unread, write: looking up lines takes for ever, or there was no time for all, or there are files that
+ * cannot be read, or it is at its writing when it is told to end.
  * FAKE_LOG=FILE: what was asked for, line by line.
  */
 
 #include <dlfcn.h>
 #include <inttypes.h>
 #include <poll.h>
+#include <signal.h>
 #include <stdarg.h>
 #include <string.h>
 #include <sys/eventfd.h>
@@ -87,6 +88,21 @@ static int fail(RingsideSession *s, int code, const char *text, const char *hint
         return code;
 }
 
+/* As a commit does, which takes until then. */
+static void write_to_the_end(void) {
+        sigset_t all, before, pending;
+
+        (void) sigfillset(&all);
+        (void) sigprocmask(SIG_BLOCK, &all, &before);
+        note("writing\n");
+        do {
+                (void) poll(NULL, 0, 1);
+                (void) sigpending(&pending);
+        } while (!sigismember(&pending, SIGTERM));
+        note("written\n");
+        (void) sigprocmask(SIG_SETMASK, &before, NULL);
+}
+
 int ringside_symbolize(const char *path, const RingsideSymbolizeOptions *options, RingsideSymbolizeStatistics *ret,
                        RingsideError *error) {
         int (*real)(const char *, const RingsideSymbolizeOptions *, RingsideSymbolizeStatistics *, RingsideError *);
@@ -101,6 +117,8 @@ int ringside_symbolize(const char *path, const RingsideSymbolizeOptions *options
         }
         while (is("FAKE_LINES", "hang"))
                 (void) poll(NULL, 0, -1);
+        if (is("FAKE_LINES", "write"))
+                write_to_the_end();
         real = (__typeof__(real)) dlsym(RTLD_NEXT, "ringside_symbolize");
         r = real(path, options, ret, error);
         if (r >= 0 && is("FAKE_LINES", "unread")) {

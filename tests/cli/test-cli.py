@@ -1233,6 +1233,27 @@ class Recording(FakeTest):
             self.assertIn(name.encode(), err)
             self.assertTrue(self.info(name)["finished"])
 
+    def test_what_is_being_written_is_written(self):
+        """Before the signal ends the process that looks up lines: also where ours had it blocked, as what started it had."""
+        self.env["FAKE_LINES"] = "write"
+        for blocked in (set(), {signal.SIGTERM}):
+            with open(self.path("log"), "w"):
+                pass
+            name = f"{len(blocked)}.ringside"
+            signal.pthread_sigmask(signal.SIG_BLOCK, blocked)
+            try:
+                p = self.spawn("-o", name, "--", "true", stderr=subprocess.PIPE)
+            finally:
+                signal.pthread_sigmask(signal.SIG_UNBLOCK, blocked)
+            self.addCleanup(p.kill)
+            self.wait_for("writing", p)
+            self.assertNotIn("written", self.log())
+            p.send_signal(signal.SIGINT)
+            err = p.communicate(timeout=PATIENCE)[1]
+            self.assertEqual(p.returncode, 0, err)
+            self.assertIn("written", self.log())
+            self.assertTrue(self.info(name)["finished"])
+
     def test_files_without_lines(self):
         """Which have them, but not for us."""
         self.env["FAKE_LINES"] = "unread"
