@@ -4,7 +4,8 @@
 /*
  * A directory of files that took long to make, kept from one run to the next: $XDG_CACHE_HOME/ringside/NAME. Everything
  * there may be deleted at any time. Several clients may use it at once: files appear whole, by renaming, and are never
- * changed. The directory and the files must be the user's own, and written by nobody else.
+ * changed. What one leaves that is killed while it writes the next one removes that writes. The directory and the files
+ * must be the user's own, and written by nobody else.
  */
 
 #include <stddef.h>
