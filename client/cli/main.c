@@ -7,6 +7,7 @@
 
 #include <fcntl.h>
 #include <locale.h>
+#include <signal.h>
 #include <string.h>
 #include <sys/wait.h>
 
@@ -125,6 +126,8 @@ int main(int argc, char **argv) {
         const Verb *verb;
 
         (void) setlocale(LC_CTYPE, "");
+        /* Where whoever started us ignores it, how our own children end would not be known. */
+        (void) signal(SIGCHLD, SIG_DFL);
         if (argc < 2) {
                 fputs(help_text, stderr);
                 return EXIT_USAGE;

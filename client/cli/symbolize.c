@@ -51,7 +51,7 @@ static const struct option options[] = {
 };
 
 static bool is_blank(const char *urls) {
-        return !urls || !urls[strspn(urls, " ")];
+        return !urls || !urls[strspn(urls, " \t\n")];
 }
 
 /* -EINVAL: the error was printed. */

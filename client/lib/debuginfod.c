@@ -147,6 +147,8 @@ static int prepare(Asking *asking) {
         /* A server need not say how much there is to come, and what it says before a file has no end, either. */
         if (r >= 0)
                 r = sandbox_limit(now + left, /* memory_max= */ 0, DEBUGINFOD_SIZE_MAX);
+        if (r >= 0)
+                r = sandbox_drop_capabilities();
         if (r >= 0 && prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) < 0)
                 r = -errno;
         return r;
@@ -156,13 +158,14 @@ static int prepare(Asking *asking) {
 static int find(const Debuginfod *debuginfod, const DebuginfodRequest *request, const DebuginfodClient *client) {
         _cleanup_(elf_file_freep) ElfFile *elf = NULL;
         _cleanup_close_ int fd = -1;
-        int r;
+        int r, copy;
 
         fd = (debuginfod->find ?: debuginfod_client_find)(client, request->id, request->id_len);
-        if (fd < 0)
-                return fd;
-        r = new_elf(request, dup(fd), &elf);
-        if (r < 0 && r != -ENOMEM)
+        copy = fd < 0 ? fd : fcntl(fd, F_DUPFD_CLOEXEC, 3);
+        if (copy < 0)
+                return fd < 0 ? fd : -errno;
+        r = new_elf(request, copy, &elf);
+        if (r < 0 && r != -ENOMEM && r != -EIO)
                 (void) unlink(client->cache_path);
         return r < 0 ? r : TAKE_FD(fd);
 }
@@ -276,7 +279,9 @@ static int fetch(const Debuginfod *debuginfod, const DebuginfodRequest *request,
 
 static void count(Debuginfod *debuginfod, int r) {
         debuginfod->asked++;
-        debuginfod->failures = r >= 0 || r == -ENOENT || r == -EFBIG ? 0 : debuginfod->failures + 1;
+        /* Of one that always says too much none has come to its end. */
+        if (r != -EFBIG)
+                debuginfod->failures = r >= 0 || r == -ENOENT ? 0 : debuginfod->failures + 1;
         if (r >= 0)
                 debuginfod->fetched++;
         else if (r == -ENOENT)

@@ -197,7 +197,8 @@ static SymbolFile *load_symbols(const Getter *g, uint32_t file, int *ret_why) {
         return r < 0 ? NULL : TAKE_PTR(symbols);
 }
 
-static int find_pieces_of_file(Getter *g, uint32_t file) {
+/* next: of each frame the next one of the same file, 0: none */
+static int find_pieces_of_file(Getter *g, uint32_t file, uint32_t first_frame, const uint32_t *next) {
         const Snapshot *s = g->snapshot;
         _cleanup_(symbol_file_freep) SymbolFile *symbols = NULL;
         size_t first = g->code.n;
@@ -208,8 +209,8 @@ static int find_pieces_of_file(Getter *g, uint32_t file) {
                 return why;
         /* Whatever else is within them is counted, too, by whichever name it was recorded. */
         for (unsigned round = 0; round < 2; round++)
-                for (uint32_t i = 1; i < s->n_frames && r >= 0; i++)
-                        if (s->frames[i].file == file && g->sampled[i] && !s->frames[i].inlined &&
+                for (uint32_t i = first_frame; i > 0 && r >= 0; i = next[i])
+                        if (g->sampled[i] && !s->frames[i].inlined &&
                             g->wanted[i] == (round == 0))
                                 r = find_piece(g, i, symbols ? symbols->symbols : NULL, &g->of_frame[i]);
         for (size_t i = first; i < g->code.n && r >= 0; i++)
@@ -222,11 +223,20 @@ static int find_pieces_of_file(Getter *g, uint32_t file) {
 }
 
 static int find_pieces(Getter *g) {
+        const Snapshot *s = g->snapshot;
+        _cleanup_free_ uint32_t *first = calloc(MAX(s->n_files, 1U), sizeof(uint32_t));
+        _cleanup_free_ uint32_t *next = calloc(MAX(s->n_frames, 1U), sizeof(uint32_t));
         int r = 0;
 
-        for (uint32_t i = 1; i < g->snapshot->n_files && r >= 0; i++)
+        if (!first || !next)
+                return -ENOMEM;
+        for (uint32_t i = s->n_frames; i-- > 1;) {
+                next[i] = first[s->frames[i].file];
+                first[s->frames[i].file] = i;
+        }
+        for (uint32_t i = 1; i < s->n_files && r >= 0; i++)
                 if (g->files_wanted[i])
-                        r = find_pieces_of_file(g, i);
+                        r = find_pieces_of_file(g, i, first[i], next);
         return r;
 }
 

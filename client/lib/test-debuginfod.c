@@ -8,6 +8,7 @@
 #include <dirent.h>
 #include <fcntl.h>
 #include <limits.h>
+#include <linux/capability.h>
 #include <poll.h>
 #include <setjmp.h>
 #include <signal.h>
@@ -17,6 +18,7 @@
 #include <sys/resource.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
+#include <sys/syscall.h>
 #include <sys/wait.h>
 
 #include <cmocka.h>
@@ -486,6 +488,8 @@ static void test_deadline(_unused_ void **state) {
 
 /* Each bit of the end: something that must not be possible is, or the other way round. */
 static int attack(const DebuginfodClient *client, _unused_ const uint8_t *id, _unused_ size_t len) {
+        struct __user_cap_header_struct header = { .version = _LINUX_CAPABILITY_VERSION_3 };
+        struct __user_cap_data_struct caps[_LINUX_CAPABILITY_U32S_3] = {};
         unsigned possible = 0;
         struct rlimit core;
         char target[64] = "";
@@ -507,6 +511,7 @@ static int attack(const DebuginfodClient *client, _unused_ const uint8_t *id, _u
         possible |= (getrlimit(RLIMIT_CORE, &core) < 0 || core.rlim_max > 0) << 6;
         possible |= (!SANITIZED && mmap(NULL, DEBUGINFOD_SIZE_MAX, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS,
                                                  -1, 0) != MAP_FAILED) << 7;
+        possible |= (syscall(SYS_capget, &header, caps) < 0 || caps[0].permitted != 0 || caps[1].permitted != 0) << 8;
         (void) raise(SIGINT);
         (void) raise(SIGHUP);
         for (size_t i = 0; i < 8 * sizeof(possible); i++)

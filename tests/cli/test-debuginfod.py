@@ -212,7 +212,7 @@ class DebuginfodTest(unittest.TestCase):
         server = self.server(nothing)
         for args, env in (([], {}), (["--no-debuginfod"], {"DEBUGINFOD_URLS": server.url}),
                           ([f"--debuginfod={server.url}", "--no-debuginfod"], {}), ([], {"DEBUGINFOD_URLS": ""}),
-                          ([], {"DEBUGINFOD_URLS": " "})):
+                          ([], {"DEBUGINFOD_URLS": " \t\n"})):
             text, found = self.run_symbolize(*args, env=env)
             self.assertEqual(found, 0)
             self.assertNotIn("debuginfod", text)
@@ -243,7 +243,7 @@ class DebuginfodTest(unittest.TestCase):
             self.assertEqual(status(f"--debuginfod-timeout={value}"), 2)
         if not glob.glob("/etc/debuginfod/*.urls"):
             self.assertEqual(status("--debuginfod"), 1)
-            self.assertEqual(status("--debuginfod", env={"DEBUGINFOD_URLS": " "}), 1)
+            self.assertEqual(status("--debuginfod", env={"DEBUGINFOD_URLS": "\t"}), 1)
 
     def test_dead(self):
         """Nobody listens there; and a second one that does has nothing to say."""
