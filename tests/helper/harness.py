@@ -363,13 +363,16 @@ class Flat:
 
     def check(self, timeout=PATIENCE):
         end = time.monotonic() + timeout
+        last = None
         while True:
             now = self.look()
             left = self.left() if now == self.before else None
             if now == self.before and not left:
                 return
+            # By the end a helper with nothing to do is gone, too.
+            last = (now, left) if now or not last else last
             if time.monotonic() > end:
-                raise Failure(f"not flat: {self.before} became {now}, left over: {left}")
+                raise Failure(f"not flat: {self.before} became {last[0]}, left over: {last[1]}")
             time.sleep(0.1)
 
 
